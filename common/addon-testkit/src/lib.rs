@@ -1,1 +1,11 @@
-//! addon-testkit
+//! Real control planes and simulated nodes for tests of add-on operators.
+//!
+//! Nothing here is a mock: [`TestCluster`] is etcd, kube-apiserver, kube-controller-manager and kube-scheduler as
+//! processes of this machine, with binaries that [`assets`] finds or builds.
+
+pub mod assets;
+pub mod cluster;
+pub mod eventually;
+pub mod nodes;
+
+pub use cluster::TestCluster;

@@ -1,2 +1,30 @@
-//! bin
-fn main() {}
+//! The workspace's own tasks: `cargo xtask --help` lists them.
+
+mod assets;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The workspace's own tasks", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Assets(assets::Arguments),
+}
+
+fn main() -> std::process::ExitCode {
+    let result = match Cli::parse().task {
+        Task::Assets(arguments) => assets::run(&arguments),
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::from(2)
+        }
+    }
+}
