@@ -34,6 +34,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut sets = Vec::new();
     for kubernetes in &arguments.kubernetes {
+        // Also where no binary of it is asked for: a wrong version is a mistake of the caller.
+        Asset::parse("kube-apiserver", kubernetes)?;
         let wanted = names.iter().map(|name| Asset::parse(name, kubernetes)).collect::<Result<Vec<_>, _>>()?;
         sets.push((kubernetes, wanted));
     }

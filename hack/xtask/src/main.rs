@@ -1,6 +1,7 @@
 //! The workspace's own tasks: `cargo xtask --help` lists them.
 
 mod assets;
+mod codegen;
 
 use clap::{Parser, Subcommand};
 
@@ -14,11 +15,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     Assets(assets::Arguments),
+    Codegen(codegen::Arguments),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().task {
         Task::Assets(arguments) => assets::run(&arguments),
+        Task::Codegen(arguments) => codegen::run(&arguments),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,0 +1,63 @@
+//! The connection to the API server, and a timeout around every call.
+
+use std::{future::Future, time::Duration};
+
+use addon_core::schema::Kind;
+use kube::{
+    Api, Client, Config,
+    api::{ApiResource, DynamicObject},
+};
+
+/// How long a call may take. kube has no timeout for answers, so a server that accepts and never answers would block
+/// for ever.
+const CALL: Duration = Duration::from_secs(10);
+
+/// A call that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error("no answer from the API server within {} s", CALL.as_secs())]
+    Timeout,
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+}
+
+/// Connects as `KUBECONFIG`, `~/.kube/config` or the pod's ServiceAccount says.
+///
+/// kube's own retries are off: up to 15 of them, some minutes long, would hide inside one call. A failed action is
+/// retried by the reconciler, which backs off per object.
+pub(crate) async fn connect() -> anyhow::Result<Client> {
+    let mut config = Config::infer().await?;
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.write_timeout = Some(CALL);
+    Ok(Client::try_from(config)?)
+}
+
+/// Runs a call, for no longer than it may take.
+pub(crate) async fn timed<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+    match tokio::time::timeout(CALL, call).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(CallError::Timeout),
+    }
+}
+
+/// The API of a kind, in a namespace or, where that is empty, of the cluster.
+pub(crate) fn api(client: &Client, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: kind.group.to_owned(),
+        version: kind.version.to_owned(),
+        api_version: api_version(kind),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    };
+    if kind.namespaced && !namespace.is_empty() {
+        Api::namespaced_with(client.clone(), namespace, &resource)
+    } else {
+        Api::all_with(client.clone(), &resource)
+    }
+}
+
+/// `group/version`, or `version` alone for the core group.
+pub(crate) fn api_version(kind: &Kind) -> String {
+    if kind.group.is_empty() { kind.version.to_owned() } else { format!("{}/{}", kind.group, kind.version) }
+}

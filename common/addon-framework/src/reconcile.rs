@@ -1,0 +1,276 @@
+//! From what is known to what is written: plan, carry out what is due, plan anew, until nothing is due.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use addon_core::{
+    Addon, ObjectKey, Observed, Plan, Version,
+    addon::{Answer, Failure},
+    fields, plan,
+    plan::Action,
+};
+use futures::future::join_all;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::{
+    backoff::Backoff,
+    cache::Cache,
+    client::CallError,
+    failure::{Attempt, describe},
+    request::{self, Outcome},
+};
+
+/// The most rounds of planning without a rest: more than any plan has waves.
+const ROUNDS: usize = 16;
+
+/// Reconciles the add-on's resources. Remembers only what a restart may forget.
+pub(crate) struct Reconciler {
+    addon: Arc<dyn Addon>,
+    client: Client,
+    cache: Arc<Cache>,
+    namespace: String,
+    kubernetes: Version,
+    answers: BTreeMap<ObjectKey, Answer>,
+    confirmed: BTreeSet<String>,
+    held_up: BTreeMap<ObjectKey, HeldUp>,
+}
+
+/// An object whose last request failed.
+struct HeldUp {
+    failure: Failure,
+    backoff: Backoff,
+    until: Instant,
+}
+
+impl Reconciler {
+    pub(crate) fn new(
+        addon: Arc<dyn Addon>,
+        client: Client,
+        cache: Arc<Cache>,
+        namespace: String,
+        kubernetes: Version,
+    ) -> Self {
+        Self {
+            addon,
+            client,
+            cache,
+            namespace,
+            kubernetes,
+            answers: BTreeMap::new(),
+            confirmed: BTreeSet::new(),
+            held_up: BTreeMap::new(),
+        }
+    }
+
+    /// Does all that is due. Returns when to look again although nothing happens, if at all.
+    pub(crate) async fn run(&mut self) -> Option<Instant> {
+        for _ in 0..ROUNDS {
+            let Some(observed) = self.observe().await else { break };
+            let plans = if observed.failures.keys().any(|key| key.name.is_empty()) {
+                plan::hold_all(&observed)
+            } else {
+                plan::plan_all(self.addon.as_ref(), &observed)
+            };
+            let mut busy = false;
+            for plan in &plans {
+                busy |= self.carry_out(plan).await;
+            }
+            if !busy {
+                return self.wake_up(&plans);
+            }
+        }
+        self.wake_up(&[])
+    }
+
+    fn wake_up(&self, plans: &[Plan]) -> Option<Instant> {
+        let now = Instant::now();
+        let timers = plans.iter().filter_map(|plan| plan.again_in).map(|seconds| now + Duration::from_secs(seconds.into()));
+        self.held_up.values().map(|held_up| held_up.until.max(now)).chain(timers).min()
+    }
+
+    /// The snapshot to decide from; `None` while it is incomplete for no reason that could be told.
+    async fn observe(&mut self) -> Option<Observed> {
+        let watches = self.cache.failures();
+        let live = match self.cache.objects() {
+            Some(live) => live,
+            None if watches.is_empty() => return None,
+            None => BTreeMap::new(),
+        };
+        let resources = self.cache.of_kind(&self.addon.resource());
+        let mut failures = watches;
+        failures.extend(self.held_up.iter().map(|(key, held_up)| (key.clone(), held_up.failure.clone())));
+        let mut observed = Observed {
+            kubernetes: self.kubernetes.clone(),
+            namespace: self.namespace.clone(),
+            resources,
+            live,
+            lookups: BTreeMap::new(),
+            answers: self.answers.clone(),
+            confirmed: self.confirmed.clone(),
+            failures,
+            now: Timestamp::now(),
+        };
+        self.look_up(&mut observed).await;
+        Some(observed)
+    }
+
+    /// Reads what the add-on needs besides its watches, until it needs nothing more.
+    async fn look_up(&mut self, observed: &mut Observed) {
+        loop {
+            let Some(resource) = plan::elect(observed) else { return };
+            let wanted = self.addon.lookups(resource, observed);
+            let missing: Vec<_> = wanted.into_iter().filter(|key| !observed.lookups.contains_key(key)).collect();
+            if missing.is_empty() {
+                return;
+            }
+            let client = &self.client;
+            let read = join_all(missing.iter().map(|key| request::get(client, key))).await;
+            for (key, result) in missing.into_iter().zip(read) {
+                // A failed look-up holds everything up: it is a watch in all but name.
+                let nameless = ObjectKey { name: String::new(), ..key.clone() };
+                match result {
+                    Ok(found) => {
+                        self.held_up.remove(&nameless);
+                        observed.lookups.insert(key, found);
+                    }
+                    Err(error) => {
+                        let failure = self.hold_up(nameless.clone(), describe_lookup(&error, &key), Backoff::of_writes());
+                        observed.failures.insert(nameless, failure);
+                        observed.lookups.insert(key, None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out the first wave, or writes the status where nothing is due. Returns whether to plan anew.
+    async fn carry_out(&mut self, plan: &Plan) -> bool {
+        let now = Instant::now();
+        let due: Vec<&Action> = plan
+            .waves
+            .first()
+            .map(|wave| &wave.actions)
+            .into_iter()
+            .flatten()
+            .filter(|action| self.held_up.get(&action.target()).is_none_or(|held_up| held_up.until <= now))
+            .collect();
+        if due.is_empty() {
+            return self.write_status(plan).await;
+        }
+        let manager = self.addon.field_manager();
+        let client = &self.client;
+        let results = join_all(due.iter().map(|action| request::send(client, &manager, action))).await;
+        for (action, result) in due.into_iter().zip(results) {
+            self.take(action, result);
+        }
+        true
+    }
+
+    fn take(&mut self, action: &Action, result: Result<Outcome, CallError>) {
+        let Some((attempt, target)) = request::attempt(action) else { return };
+        match result {
+            Ok(Outcome::Stored(object)) => {
+                log(action, &target);
+                if let Action::Apply { body, .. } = action {
+                    let sent = fields::leaves(body);
+                    let projection = fields::projection(&object, sent.keys());
+                    self.answers.insert(target.clone(), Answer { sent: body.clone(), projection });
+                }
+                self.held_up.remove(&target);
+                self.cache.record(object);
+            }
+            Ok(Outcome::Deleted) => {
+                log(action, &target);
+                self.held_up.remove(&target);
+                self.cache.forget(&target);
+            }
+            Ok(Outcome::Confirmed) => {
+                if let Action::ConfirmAccess(access) = action {
+                    self.confirmed.insert(access.id());
+                }
+                self.held_up.remove(&target);
+            }
+            Ok(Outcome::Unconfirmed) => {
+                let failure = Failure {
+                    reason: "WaitingForAccess".into(),
+                    message: format!("waiting until {target} has its rights"),
+                    is_error: false,
+                };
+                self.hold_up(target, failure, Backoff::of_waits());
+            }
+            Err(error) => {
+                self.hold_up(target, describe(&error, &attempt), Backoff::of_writes());
+            }
+        }
+    }
+
+    /// Notes a failure; the longer it lasts, the longer the wait.
+    fn hold_up(&mut self, key: ObjectKey, failure: Failure, backoff: Backoff) -> Failure {
+        let known = self.held_up.remove(&key);
+        if known.as_ref().is_none_or(|known| known.failure != failure) && failure.is_error {
+            tracing::warn!(object = %key, reason = failure.reason, "{}", failure.message);
+        }
+        let mut backoff = known.map_or(backoff, |known| known.backoff);
+        let until = Instant::now() + backoff.next().unwrap_or_default();
+        self.held_up.insert(key, HeldUp { failure: failure.clone(), backoff, until });
+        failure
+    }
+
+    /// Writes the status, where it differs. Returns whether to plan anew.
+    async fn write_status(&mut self, plan: &Plan) -> bool {
+        let Some(status) = &plan.status else { return false };
+        if self.held_up.get(&plan.subject).is_some_and(|held_up| held_up.until > Instant::now()) {
+            return false;
+        }
+        let kind = self.addon.resource();
+        match request::write_status(&self.client, &self.addon.field_manager(), &kind, &plan.subject, status).await {
+            Ok(stored) => {
+                log_status(&plan.subject, status);
+                self.held_up.remove(&plan.subject);
+                self.cache.record(stored);
+            }
+            // Deleted meanwhile: released, with nothing to do.
+            Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => {}
+            Err(error) => {
+                let what = format!("{}/{}", plan.subject.namespace, plan.subject.name);
+                let attempt = Attempt { verbs: &["patch"], kind: &kind, what: format!("{what} (its status)") };
+                self.hold_up(plan.subject.clone(), describe(&error, &attempt), Backoff::of_writes());
+            }
+        }
+        false
+    }
+}
+
+fn describe_lookup(error: &CallError, key: &ObjectKey) -> Failure {
+    let what = key.to_string().split_once(' ').map(|(_, what)| what.to_owned()).unwrap_or_default();
+    match addon_core::schema::kind_of(&key.group, &key.kind) {
+        Some(kind) => describe(error, &Attempt { verbs: &["get"], kind, what }),
+        None => Failure { reason: "UnknownKind".into(), message: format!("{key}: {error}"), is_error: true },
+    }
+}
+
+/// Says what was written, and who had changed what was repaired.
+fn log(action: &Action, target: &ObjectKey) {
+    match action {
+        Action::Apply { changes, .. } | Action::RemoveItems { changes, .. } => {
+            for change in changes.iter().filter(|change| change.owner.is_some()) {
+                let owner = change.owner.as_deref().unwrap_or_default();
+                tracing::info!(object = %target, field = %change.path, owner, "took back a field that {owner} had set");
+            }
+            tracing::info!(object = %target, fields = changes.len(), "applied");
+        }
+        Action::Delete { .. } => tracing::info!(object = %target, "deleted"),
+        Action::ConfirmAccess(_) => {}
+    }
+}
+
+fn log_status(subject: &ObjectKey, status: &serde_json::Value) {
+    let phase = status["phase"].as_str().unwrap_or_default();
+    let errors = status["errors"].as_array().map_or(0, Vec::len);
+    tracing::info!(object = %subject, phase, errors, "status written");
+}

@@ -1,0 +1,298 @@
+//! What should be: from a `CoreDNS` resource and a snapshot of the cluster to objects.
+
+use addon_framework::core::{
+    Addon, Desired, Finding, Object, ObjectKey, Observed, Version,
+    addon::Watch,
+    adopt,
+    api::{API_VERSION, CommonSpec, GROUP},
+    catalog::{Catalog, Resolution, Wanted},
+    package::Package,
+    render::{self, ADDON_LABEL, Settings},
+    schema::{Kind, kind_of},
+    version::Image,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    api::CoreDNSSpec,
+    discover::{self, Cluster, SERVICE},
+    package,
+};
+
+/// The kind of the resource.
+pub const KIND: Kind =
+    Kind { group: GROUP, version: API_VERSION, kind: "CoreDNS", plural: "coredns", namespaced: true };
+/// The Deployment's name.
+const WORKLOAD: &str = "coredns";
+/// The name of ServiceAccount and ConfigMap.
+const NAME: &str = "coredns";
+/// The name of the roles.
+const ROLE: &str = "system:coredns";
+/// On a Deployment that was taken over: the version that it had.
+const ADOPTED: &str = "addons.x-k8s.io/adopted";
+/// Arguments that typed fields or the package set.
+const OWN_ARGUMENTS: [&str; 2] = ["-conf", "-dns.port"];
+
+/// The CoreDNS add-on.
+#[derive(Debug)]
+pub struct CoreDns {
+    catalog: Catalog,
+    packages: Vec<Package>,
+}
+
+impl CoreDns {
+    /// The add-on with the catalogue and the packages that are embedded in the binary.
+    pub fn embedded() -> Result<Self, String> {
+        Ok(Self { catalog: package::catalog()?, packages: package::packages()? })
+    }
+
+    /// The manifests, newest first.
+    pub fn packages(&self) -> &[Package] {
+        &self.packages
+    }
+}
+
+impl Addon for CoreDns {
+    fn name(&self) -> &'static str {
+        "coredns"
+    }
+
+    fn resource(&self) -> Kind {
+        KIND
+    }
+
+    fn watches(&self) -> Vec<Watch> {
+        fn all(_: &Object) -> bool {
+            true
+        }
+        // kubeadm's and kubelet's settings, an earlier Corefile, and our own.
+        fn config_map(object: &Object) -> bool {
+            matches!(object.name(), "kubeadm-config" | "kubelet-config" | NAME) || is_ours(object)
+        }
+        fn is_ours(object: &Object) -> bool {
+            object.label(ADDON_LABEL) == Some("coredns") || object.label("k8s-app") == Some("kube-dns")
+        }
+        let watch = |group, kind, name, keep| kind_of(group, kind).map(|kind| Watch { kind, name, keep });
+        [
+            watch("", "ServiceAccount", Some(NAME), all),
+            watch("rbac.authorization.k8s.io", "ClusterRole", Some(ROLE), all),
+            watch("rbac.authorization.k8s.io", "ClusterRoleBinding", Some(ROLE), all),
+            watch("", "ConfigMap", None, config_map),
+            watch("", "Service", Some(SERVICE), all),
+            watch("apps", "Deployment", Some(WORKLOAD), all),
+            // They keep the ConfigMaps that a rollback needs.
+            watch("apps", "ReplicaSet", None, is_ours),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn lookups(&self, resource: &Object, observed: &Observed) -> Vec<ObjectKey> {
+        spec_of(resource).map(|spec| discover::lookups(&spec, observed)).unwrap_or_default()
+    }
+
+    fn looks_up(&self) -> Vec<(&'static Kind, Option<&'static str>)> {
+        let kind = |group, kind, name| kind_of(group, kind).map(|kind| (kind, name));
+        [
+            kind("networking.k8s.io", "ServiceCIDR", Some("kubernetes")),
+            kind("networking.k8s.io", "IPAddress", None),
+            kind("", "Service", Some("kubernetes")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn desire(&self, resource: &Object, observed: &Observed) -> Desired {
+        let live = Live::of(observed, &self.field_manager());
+        let mut desired = Desired::default();
+        desired.version.current = live.version.as_ref().map(Version::to_string);
+        desired.version.recommended = self.catalog.recommended(&observed.kubernetes).map(Version::to_string);
+        if let Err(finding) = self.fill(&mut desired, resource, observed, &live) {
+            desired.findings.push(*finding);
+        }
+        desired
+    }
+}
+
+impl CoreDns {
+    fn fill(
+        &self,
+        desired: &mut Desired,
+        resource: &Object,
+        observed: &Observed,
+        live: &Live<'_>,
+    ) -> Result<(), Box<Finding>> {
+        let spec = spec_of(resource)?;
+        let version = self.version(&spec.common, observed, live, &mut desired.findings)?;
+        desired.version.desired = Some(version.to_string());
+        let package = self.packages.iter().find(|package| package.fits(&version)).ok_or_else(|| {
+            Finding::error("NoPackage", format!("there are no manifests for CoreDNS {version}"))
+                .field(".spec.version")
+                .remedy("ask for 1.11.0 or newer")
+        })?;
+        desired.package = Some(package.digest.clone());
+        desired.fields = package.metadata.fields.clone();
+        desired.conflicts = spec.common.conflicts;
+        let cluster = discover::cluster(&spec, observed).map_err(|unknown| {
+            desired.again_in = unknown.again_in;
+            unknown.finding
+        })?;
+        desired.findings.extend(cluster.findings.iter().cloned());
+
+        let render = |spec: &CoreDNSSpec, version: &Version| {
+            render::render(package, &self.settings(spec, version, &cluster, observed, live)?)
+        };
+        let rendered = render(&spec, &version)?;
+        // What an empty spec would give: of a Deployment that another installer made, at the version that it has.
+        let plain_version = live.version.as_ref().filter(|_| live.is_foreign).unwrap_or(&version);
+        let plain = render(&CoreDNSSpec::default(), plain_version)?;
+        let (objects, findings) = adopt::desired(rendered, &plain, observed, &self.field_manager());
+        if live.is_foreign && live.version.is_none() && objects.iter().all(|object| !object.deferred) {
+            return Err(Box::new(version_unknown(live).remedy("set spec.version to the version that runs")));
+        }
+        desired.findings.extend(findings);
+        desired.objects = objects;
+        Ok(())
+    }
+
+    /// The version to run. An installation that was taken over keeps its own until the spec says otherwise.
+    fn version(
+        &self,
+        spec: &CommonSpec,
+        observed: &Observed,
+        live: &Live<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Version, Box<Finding>> {
+        let wanted = spec.wanted()?;
+        let kept = live.kept.as_ref().filter(|_| wanted == Wanted::Recommended);
+        let Some(kept) = kept else {
+            if live.is_foreign && live.version.is_none() {
+                findings.push(version_unknown(live));
+            }
+            let resolution = self.catalog.resolve(&observed.kubernetes, &wanted)?;
+            findings.extend(resolution.findings);
+            return Ok(resolution.version);
+        };
+        let text = kept.to_string();
+        let Resolution { version, recommended, findings: about } =
+            self.catalog.resolve(&observed.kubernetes, &Wanted::Exact(&text))?;
+        findings.extend(about);
+        if let Some(recommended) = recommended.filter(|recommended| *recommended != version.upstream()) {
+            findings.push(
+                Finding::note(
+                    "OtherVersionRecommended",
+                    format!("CoreDNS {version} was taken over and stays; {recommended} is recommended for this cluster"),
+                )
+                .remedy(format!("set spec.version to {recommended}, or spec.channel to stable")),
+            );
+        }
+        Ok(version)
+    }
+
+    fn settings(
+        &self,
+        spec: &CoreDNSSpec,
+        version: &Version,
+        cluster: &Cluster,
+        observed: &Observed,
+        live: &Live<'_>,
+    ) -> Result<Settings, Box<Finding>> {
+        let common = &spec.common;
+        let mut values = std::collections::BTreeMap::from([
+            ("image", json!(common.images.reference(&self.catalog, version))),
+            ("clusterDomain", json!(cluster.domain)),
+            ("clusterIP", json!(cluster.dns_ip)),
+        ]);
+        let mut set = |name, value: Option<Value>| {
+            if let Some(value) = value {
+                values.insert(name, value);
+            }
+        };
+        set("corefile", spec.corefile.as_deref().or(live.corefile).map(|text| json!(text)));
+        set("replicas", spec.replicas.map(|replicas| json!(replicas)));
+        set("resources", common.resources.as_ref().map(|resources| json!(resources)));
+        set("tolerations", common.tolerations.as_ref().map(|tolerations| json!(tolerations)));
+        set("priorityClassName", common.priority_class_name.as_ref().map(|name| json!(name)));
+        set("pullPolicy", common.images.pull_policy.map(|policy| json!(policy)));
+        let secrets = &common.images.pull_secrets;
+        let secrets = || secrets.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>();
+        set("pullSecrets", (!common.images.pull_secrets.is_empty()).then(|| json!(secrets())));
+        if !common.node_selector.is_empty() {
+            let mut selector = common.node_selector.clone();
+            // CoreDNS has no image for Windows nodes.
+            selector.insert("kubernetes.io/os".into(), "linux".into());
+            set("nodeSelector", Some(json!(selector)));
+        }
+        if !common.extra_args.is_empty() {
+            set("args", Some(json!(arguments(&common.extra_args)?)));
+        }
+        let stays = common.version.is_none() && common.channel.is_none();
+        set("adopted", live.kept.as_ref().filter(|_| stays).map(|version| json!(version.to_string())));
+        Ok(Settings {
+            namespace: observed.namespace.clone(),
+            values,
+            labels: common.labels.clone(),
+            annotations: common.annotations.clone(),
+            patches: common.patches.clone(),
+        })
+    }
+}
+
+/// The resource's spec.
+fn spec_of(resource: &Object) -> Result<CoreDNSSpec, Box<Finding>> {
+    let spec = resource.value().get("spec").cloned().unwrap_or_else(|| json!({}));
+    serde_json::from_value(spec)
+        .map_err(|error| Box::new(Finding::error("BadSpec", format!("the spec cannot be read: {error}")).field(".spec")))
+}
+
+/// The container's arguments with the user's behind the package's.
+fn arguments(extra: &[String]) -> Result<Vec<&str>, Box<Finding>> {
+    let name = |argument: &str| format!("-{}", argument.trim_start_matches('-').split('=').next().unwrap_or_default());
+    if let Some(taken) = extra.iter().find(|argument| OWN_ARGUMENTS.contains(&name(argument).as_str())) {
+        return Err(Box::new(
+            Finding::error("ArgumentTaken", format!("`{taken}` is set by the operator"))
+                .field(".spec.extraArgs")
+                .remedy("leave it out"),
+        ));
+    }
+    Ok(["-conf", "/etc/coredns/Corefile"].into_iter().chain(extra.iter().map(String::as_str)).collect())
+}
+
+fn version_unknown(live: &Live<'_>) -> Finding {
+    Finding::warning("VersionUnknown", format!("the running image `{}` does not tell its version; it stays", live.image))
+        .object(live.key.clone())
+        .remedy("set spec.version to the version that runs")
+}
+
+/// The CoreDNS that is in the cluster.
+#[derive(Debug, Default)]
+struct Live<'a> {
+    key: String,
+    image: &'a str,
+    /// The version that the live Deployment asks for.
+    version: Option<Version>,
+    /// Whether another installer made its pods.
+    is_foreign: bool,
+    /// The version that stays where the spec asks for none, since another installer chose it.
+    kept: Option<Version>,
+    /// The Corefile that another installer, or a person, keeps in ConfigMap `coredns`.
+    corefile: Option<&'a str>,
+}
+
+impl<'a> Live<'a> {
+    fn of(observed: &'a Observed, manager: &str) -> Self {
+        let corefile = observed.core("ConfigMap", NAME).and_then(|it| it.value()["data"]["Corefile"].as_str());
+        let key = ObjectKey::new("apps", "Deployment", &observed.namespace, WORKLOAD);
+        let Some(deployment) = observed.get(&key) else { return Self { corefile, ..Self::default() } };
+        let containers = deployment.value()["spec"]["template"]["spec"]["containers"].as_array();
+        let container = containers.into_iter().flatten().find(|container| container["name"] == "coredns");
+        let image = container.and_then(|container| container["image"].as_str()).unwrap_or_default();
+        let version = Image::parse(image).version();
+        let is_foreign = adopt::is_foreign_workload(deployment, observed, manager);
+        let adopted = deployment.annotation(ADOPTED).and_then(|version| version.parse().ok());
+        let kept = if is_foreign { version.clone() } else { adopted };
+        Self { key: key.to_string(), image, version, is_foreign, kept, corefile }
+    }
+}
