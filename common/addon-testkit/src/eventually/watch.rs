@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::dump;
+use crate::nodes::backoff::Quick;
 
 /// What the watch and the error need of a kind.
 pub trait Watchable: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static {}
@@ -46,7 +47,7 @@ async fn follow<K: Watchable>(
     mut holds: impl FnMut(Option<&K>) -> bool,
 ) -> anyhow::Result<Option<K>> {
     let deadline = Instant::now() + timeout;
-    let mut changes = watcher::watch_object(api, name).default_backoff().boxed();
+    let mut changes = watcher::watch_object(api, name).backoff(Quick::default()).boxed();
     let mut last: Option<Option<K>> = None;
     let mut trouble = None;
     while let Ok(change) = tokio::time::timeout_at(deadline, changes.next()).await {

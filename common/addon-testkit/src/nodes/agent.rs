@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::hash_map::{DefaultHasher, Entry as MapEntry};
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +18,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ApiResource};
-use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::addresses;
+use super::backoff::{self, Quick};
 use super::container::Moment;
 use super::facts::{Observed, PodFacts, SlimPod};
 use super::pod::{Desired, PodState, step};
@@ -33,12 +33,7 @@ use super::write::{Outcome, Write, Written};
 
 type Uid = Arc<str>;
 
-/// Pods get addresses from 10.240.0.0/12, the pod range of a test cluster, but not from the /24 of their node.
-const FIRST_POD_ADDRESS: u32 = u32::from_be_bytes([10, 240, 0, 1]);
-const POD_ADDRESSES: u32 = (1 << 20) - 2;
-
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+const MOST_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// One pod in the agent's store.
 struct Entry {
@@ -48,12 +43,21 @@ struct Entry {
     written: Option<u64>,
     /// The last deletion went through: only finalizers keep the object.
     deleted: bool,
-    queued: bool,
-    writing: bool,
-    /// Something changed while a write was in flight.
-    again: bool,
+    work: Work,
     failures: u32,
     not_before: Moment,
+}
+
+/// What is going on for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Idle,
+    /// It is in the queue.
+    Queued,
+    /// A write is in flight.
+    Writing,
+    /// A write is in flight, and something changed meanwhile.
+    Overtaken,
 }
 
 pub(super) struct Agent {
@@ -68,7 +72,6 @@ pub(super) struct Agent {
     parallel_writes: usize,
     started: Instant,
     clock: WallClock,
-    next_address: u32,
     /// Pods seen by the relist in progress.
     listed: Option<HashSet<Uid>>,
 }
@@ -88,7 +91,6 @@ impl Agent {
             parallel_writes: parallel_writes.max(1),
             started: Instant::now(),
             clock: WallClock { start: Timestamp::now() },
-            next_address: 0,
             listed: None,
         }
     }
@@ -97,7 +99,7 @@ impl Agent {
     pub(super) async fn run(mut self) {
         let pods: Api<SlimPod> = Api::all_with(self.client.clone(), &self.resource);
         let bound = watcher::Config::default().fields("spec.nodeName!=");
-        let mut events = watcher(pods, bound).backoff(WatchBackoff::default()).boxed();
+        let mut events = watcher(pods, bound).backoff(Quick::default()).boxed();
         loop {
             self.start_writes();
             let wake = self.wakeups.peek().map(|Reverse((at, _))| self.started + *at);
@@ -162,19 +164,14 @@ impl Agent {
                 let address = match pod_ip.and_then(|ip| ip.parse().ok()) {
                     Some(address) => address,
                     None if facts.host_network => node.address,
-                    None => {
-                        self.next_address = (self.next_address + 1) % POD_ADDRESSES;
-                        Ipv4Addr::from(FIRST_POD_ADDRESS + self.next_address)
-                    }
+                    None => addresses::next_pod(),
                 };
                 new.insert(Entry {
                     state: PodState::accept(&facts, address, finished, now),
                     facts,
                     written: None,
                     deleted: false,
-                    queued: false,
-                    writing: false,
-                    again: false,
+                    work: Work::Idle,
                     failures: 0,
                     not_before: Moment::ZERO,
                 });
@@ -215,11 +212,13 @@ impl Agent {
 
     fn enqueue(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if pod.writing {
-            pod.again = true;
-        } else if !pod.queued {
-            pod.queued = true;
-            self.queue.push_back(uid.clone());
+        match pod.work {
+            Work::Idle => {
+                pod.work = Work::Queued;
+                self.queue.push_back(uid.clone());
+            }
+            Work::Writing => pod.work = Work::Overtaken,
+            Work::Queued | Work::Overtaken => {}
         }
     }
 
@@ -236,7 +235,7 @@ impl Agent {
     fn look_at(&mut self, uid: &Uid) -> Option<Write> {
         let now = self.now();
         let pod = self.pods.get_mut(uid)?;
-        pod.queued = false;
+        pod.work = Work::Idle;
         let node = self.current.nodes.get(&pod.facts.node).copied()?;
         if now < pod.not_before {
             self.wakeups.push(Reverse((pod.not_before, uid.clone())));
@@ -250,7 +249,7 @@ impl Agent {
             Desired::Leave => return None,
             Desired::Gone if pod.deleted => return None,
             Desired::Gone => {
-                pod.writing = true;
+                pod.work = Work::Writing;
                 return Some(Write::delete(&pod.facts));
             }
             Desired::Report => status::full(&pod.facts, &pod.state, node, now, self.clock),
@@ -263,15 +262,15 @@ impl Agent {
         if pod.written == Some(hash) {
             return None;
         }
-        pod.writing = true;
+        pod.work = Work::Writing;
         Some(Write::status(&pod.facts, patch, hash))
     }
 
     fn settle(&mut self, Written { uid, outcome }: Written) {
         let now = self.now();
         let Some(pod) = self.pods.get_mut(&uid) else { return };
-        pod.writing = false;
-        let mut again = std::mem::take(&mut pod.again);
+        let mut again = pod.work == Work::Overtaken;
+        pod.work = Work::Idle;
         match outcome {
             Outcome::Reported(hash) => {
                 pod.written = Some(hash);
@@ -284,7 +283,7 @@ impl Agent {
             // Its end comes by the watch.
             Outcome::NotThere => again = false,
             Outcome::Failed => {
-                let delay = RETRY_FIRST.saturating_mul(1 << pod.failures.min(10)).min(RETRY_MAX);
+                let delay = backoff::delay(pod.failures, MOST_RETRY_DELAY);
                 pod.failures += 1;
                 pod.not_before = now + delay;
                 again = true;
@@ -293,27 +292,5 @@ impl Agent {
         if again {
             self.enqueue(&uid);
         }
-    }
-}
-
-/// Quick to come back: a test cluster's API server is restarted on purpose, and nobody else is waiting for it.
-#[derive(Default)]
-struct WatchBackoff {
-    failures: u32,
-}
-
-impl Iterator for WatchBackoff {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let delay = RETRY_FIRST.saturating_mul(1 << self.failures.min(10)).min(Duration::from_secs(1));
-        self.failures += 1;
-        Some(delay)
-    }
-}
-
-impl Backoff for WatchBackoff {
-    fn reset(&mut self) {
-        self.failures = 0;
     }
 }

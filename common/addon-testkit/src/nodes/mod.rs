@@ -28,7 +28,9 @@
 //! * It never touches a pod on a node that it does not simulate.
 //! * It does not panic: errors are logged and tried again. It stops when [`SimulatedNodes`] is dropped; the objects stay.
 
+mod addresses;
 mod agent;
+pub(crate) mod backoff;
 mod container;
 mod facts;
 mod heartbeat;
@@ -39,8 +41,8 @@ mod status;
 mod world;
 mod write;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt};
@@ -77,9 +79,8 @@ const PARALLEL_CREATES: usize = 32;
 pub struct SimulatedNodes {
     client: Client,
     script: Script,
-    addresses: AtomicU32,
     /// Aborts its tasks when dropped.
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl std::fmt::Debug for SimulatedNodes {
@@ -92,13 +93,15 @@ impl SimulatedNodes {
     /// Creates the nodes and starts their agent.
     pub async fn start(client: Client, spec: NodeSpec) -> anyhow::Result<Self> {
         let world = Arc::new(watch::Sender::new(World::default()));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(agent::Agent::new(client.clone(), world.subscribe(), spec.parallel_writes).run());
-        if let Some(every) = spec.heartbeat {
-            tasks.spawn(heartbeat::run(client.clone(), world.clone(), every));
+        let (heartbeat, parallel_writes) = (spec.heartbeat, spec.parallel_writes);
+        let mut nodes = Self { client, script: Script { world: world.clone() }, tasks: JoinSet::new() };
+        let objects = nodes.announce(&spec);
+        let agent = agent::Agent::new(nodes.client.clone(), world.subscribe(), parallel_writes);
+        nodes.tasks.spawn(agent.run());
+        nodes.create(objects).await?;
+        if let Some(every) = heartbeat {
+            nodes.tasks.spawn(heartbeat::run(nodes.client.clone(), world, every));
         }
-        let nodes = Self { client, script: Script { world }, addresses: AtomicU32::new(0), _tasks: tasks };
-        nodes.add_nodes(spec).await?;
         Ok(nodes)
     }
 
@@ -120,10 +123,13 @@ impl SimulatedNodes {
 
     /// Adds nodes; a plain name gives one with the defaults of [`NodeSpec`].
     pub async fn add_nodes(&self, spec: impl Into<NodeSpec>) -> anyhow::Result<()> {
-        let spec = spec.into();
-        let count = u32::try_from(spec.nodes(0).len()).unwrap_or(u32::MAX);
-        let nodes = spec.nodes(self.addresses.fetch_add(count, Ordering::Relaxed));
-        // Known to the agent first: a DaemonSet's pod may be there as soon as the node is.
+        let nodes = self.announce(&spec.into());
+        self.create(nodes).await
+    }
+
+    /// Makes nodes known to the agent, before they are in the API: a DaemonSet's pod may be there as soon as its node is.
+    fn announce(&self, spec: &NodeSpec) -> Vec<(Node, Ipv4Addr)> {
+        let nodes = spec.nodes(addresses::next_node);
         self.script.world.send_modify(|world| {
             let all = Arc::make_mut(&mut world.nodes);
             for (node, address) in &nodes {
@@ -131,6 +137,10 @@ impl SimulatedNodes {
                 all.insert(name, SimulatedNode { address: *address, health: NodeHealth::Up });
             }
         });
+        nodes
+    }
+
+    async fn create(&self, nodes: Vec<(Node, Ipv4Addr)>) -> anyhow::Result<()> {
         let api = self.api();
         futures::stream::iter(nodes)
             .map(|(node, _)| {

@@ -37,13 +37,13 @@ pub(super) struct StartFailure {
 impl Behaviour {
     /// Lays `later` over `self`.
     fn merge(&mut self, later: &Behaviour) {
-        if later.healthy {
-            *self = Behaviour::default();
-        }
         fn over<T: Clone>(field: &mut Option<T>, later: Option<&T>) {
             if let Some(value) = later {
                 *field = Some(value.clone());
             }
+        }
+        if later.healthy {
+            *self = Behaviour::default();
         }
         over(&mut self.pull_takes, later.pull_takes.as_ref());
         over(&mut self.pull_fails, later.pull_fails.as_ref());
@@ -212,7 +212,6 @@ pub struct Script {
 
 impl Script {
     /// Adds a rule after those there are.
-    #[allow(clippy::must_use_candidate)] // Most rules hold until the test ends.
     pub fn add(&self, rule: Rule) -> RuleId {
         let mut id = RuleId(u64::MAX);
         self.change(|rules| id = rules.add(rule));

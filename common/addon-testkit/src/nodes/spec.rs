@@ -15,9 +15,6 @@ use sha2::{Digest, Sha256};
 
 use super::world::NodeHealth;
 
-/// Nodes get addresses from 10.64.0.0/12; nothing answers there.
-const FIRST_NODE_ADDRESS: u32 = u32::from_be_bytes([10, 64, 0, 1]);
-
 /// Which nodes to simulate. Defaults: kubelet 1.37.2, amd64, 4 CPUs, 8Gi, 110 pods, no zone, no taints, no heartbeats.
 ///
 /// ```
@@ -121,15 +118,14 @@ impl NodeSpec {
         self
     }
 
-    /// The Node objects, each with its address; `first` numbers the addresses.
-    pub(super) fn nodes(&self, first: u32) -> Vec<(Node, Ipv4Addr)> {
+    /// The Node objects, each with its address.
+    pub(super) fn nodes(&self, mut next_address: impl FnMut() -> Ipv4Addr) -> Vec<(Node, Ipv4Addr)> {
         let block = |list: &[String], index: usize| list.get(index * list.len() / self.names.len().max(1)).cloned();
         self.names
             .iter()
-            .zip(first..)
             .enumerate()
-            .map(|(index, (name, number))| {
-                let address = Ipv4Addr::from(FIRST_NODE_ADDRESS.wrapping_add(number));
+            .map(|(index, name)| {
+                let address = next_address();
                 let version = block(&self.kubelet_versions, index).unwrap_or_default();
                 let architecture = block(&self.architectures, index).unwrap_or_else(|| "amd64".into());
                 let zone = (!self.zones.is_empty()).then(|| self.zones[index % self.zones.len()].as_str());
@@ -234,9 +230,13 @@ fn identity(node: &str, kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::addresses;
 
     fn versions(spec: &NodeSpec) -> Vec<String> {
-        spec.nodes(0).into_iter().map(|(node, _)| node.status.unwrap().node_info.unwrap().kubelet_version).collect()
+        spec.nodes(addresses::next_node)
+            .into_iter()
+            .map(|(node, _)| node.status.unwrap().node_info.unwrap().kubelet_version)
+            .collect()
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
     fn zones_are_dealt_in_turn() {
         let zones: Vec<_> = NodeSpec::count(3)
             .zones(["a", "b"])
-            .nodes(0)
+            .nodes(addresses::next_node)
             .into_iter()
             .map(|(node, _)| node.metadata.labels.unwrap().remove("topology.kubernetes.io/zone").unwrap())
             .collect();
@@ -258,10 +258,9 @@ mod tests {
 
     #[test]
     fn every_node_is_ready_and_has_an_address_of_its_own() {
-        let nodes = NodeSpec::count(300).nodes(7);
+        let nodes = NodeSpec::count(300).nodes(addresses::next_node);
         let addresses: std::collections::BTreeSet<_> = nodes.iter().map(|(_, address)| *address).collect();
         assert_eq!(addresses.len(), 300);
-        assert_eq!(nodes[0].1, Ipv4Addr::new(10, 64, 0, 8));
         for (node, _) in nodes {
             let conditions = node.status.unwrap().conditions.unwrap();
             assert!(conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"));

@@ -148,7 +148,7 @@ fn container(
         },
         Stage::BackOff { since, until, .. } => {
             let PodFacts { namespace, name: pod_name, uid, .. } = pod;
-            let seconds = (*until - *since).as_secs();
+            let seconds = until.saturating_sub(*since).as_secs();
             let message =
                 format!("back-off {seconds}s restarting failed container={name} pod={pod_name}_{namespace}({uid})");
             waiting("CrashLoopBackOff", Some(message))
