@@ -2,6 +2,8 @@
 
 mod assets;
 mod codegen;
+mod up;
+mod workspace;
 
 use clap::{Parser, Subcommand};
 
@@ -16,12 +18,14 @@ struct Cli {
 enum Task {
     Assets(assets::Arguments),
     Codegen(codegen::Arguments),
+    Up(up::Arguments),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().task {
         Task::Assets(arguments) => assets::run(&arguments),
         Task::Codegen(arguments) => codegen::run(&arguments),
+        Task::Up(arguments) => up::run(&arguments),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

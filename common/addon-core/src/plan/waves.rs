@@ -1,4 +1,4 @@
-//! The order of actions: rights and configuration, then proof of the rights, then workloads, then clean-up.
+//! The order of actions: configuration and roles, bindings of the roles, proof of the rights, workloads, clean-up.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,8 @@ use crate::{
 pub(super) fn arrange(actions: Vec<Action>, addon: &str, desired: &Desired, observed: &Observed) -> Vec<Wave> {
     let (workloads, base): (Vec<_>, Vec<_>) =
         actions.into_iter().partition(|action| schema::pod_spec_path(&action.target().kind).is_some());
+    // The API server reads a role before it lets anyone bind it.
+    let (bindings, base): (Vec<_>, Vec<_>) = base.into_iter().partition(|action| action.target().kind.ends_with("Binding"));
     let proofs = workloads
         .iter()
         .filter_map(|action| match action {
@@ -28,9 +30,9 @@ pub(super) fn arrange(actions: Vec<Action>, addon: &str, desired: &Desired, obse
         .filter(|access| !observed.confirmed.contains(&access.id()))
         .map(Action::ConfirmAccess)
         .collect();
-    let clean_up =
-        if base.is_empty() && workloads.is_empty() { unused_config_maps(addon, desired, observed) } else { Vec::new() };
-    [("configuration", base), ("access", proofs), ("workloads", workloads), ("clean-up", clean_up)]
+    let nothing_else = base.is_empty() && bindings.is_empty() && workloads.is_empty();
+    let clean_up = if nothing_else { unused_config_maps(addon, desired, observed) } else { Vec::new() };
+    [("configuration", base), ("bindings", bindings), ("access", proofs), ("workloads", workloads), ("clean-up", clean_up)]
         .into_iter()
         .filter(|(_, actions)| !actions.is_empty())
         .map(|(name, actions)| Wave { name: name.to_owned(), actions })

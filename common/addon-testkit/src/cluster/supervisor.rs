@@ -60,6 +60,17 @@ impl Component {
         program: &Path,
         arguments: &[String],
     ) -> Result<Self, ClusterError> {
+        Self::start_with(name, folder, program, arguments, &[])
+    }
+
+    /// Starts `program` with environment variables besides those of the test process.
+    pub(super) fn start_with(
+        name: &'static str,
+        folder: &Path,
+        program: &Path,
+        arguments: &[String],
+        environment: &[(&str, &std::ffi::OsStr)],
+    ) -> Result<Self, ClusterError> {
         let log = log_path(folder, name);
         let open = || OpenOptions::new().create(true).append(true).open(&log).map_err(ClusterError::io("open", &log));
         let mut child = Command::new("/bin/sh")
@@ -67,6 +78,7 @@ impl Component {
             .arg(folder.join(format!("{name}.pid")))
             .arg(program)
             .args(arguments)
+            .envs(environment.iter().copied())
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(open()?)
@@ -84,6 +96,16 @@ impl Component {
             None => Ok(()),
             Some(status) => Err(self.exited(status)),
         }
+    }
+
+    /// The process id of the program itself.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How the program ended, once it has.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, ClusterError> {
+        self.child.try_wait().map_err(ClusterError::io("wait for", self.name))
     }
 
     fn exited(&self, status: ExitStatus) -> ClusterError {
