@@ -4,8 +4,11 @@
 //! processes of this machine, with binaries that [`assets`] finds or builds.
 
 pub mod assets;
+pub mod audit;
 pub mod cluster;
 pub mod eventually;
+pub mod manifests;
 pub mod nodes;
+pub mod proxy;
 
-pub use cluster::TestCluster;
+pub use cluster::{ClusterGuard, Program, TestCluster};

@@ -28,13 +28,25 @@ pub(super) struct Go<'a> {
     pub(super) progress: &'a Progress,
 }
 
+/// What `go` printed.
+pub(super) struct Output {
+    pub(super) success: bool,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
 impl Go<'_> {
-    pub(super) fn what(&self) -> &str {
-        &self.label
+    /// Runs `go` to its end; that it fails is an error.
+    pub(super) fn run(&self, folder: &Path, arguments: &[&str], doing: &str) -> Result<(), AssetError> {
+        let output = self.output(folder, arguments, doing)?;
+        if output.success {
+            return Ok(());
+        }
+        Err(self.failed(folder, arguments, &format!("{}\n{}", output.stderr, output.stdout)))
     }
 
-    /// Runs `go` to its end and gives what it printed to stdout.
-    pub(super) fn run(&self, folder: &Path, arguments: &[&str], doing: &str) -> Result<String, AssetError> {
+    /// Runs `go` to its end and gives what it printed, also if it failed.
+    pub(super) fn output(&self, folder: &Path, arguments: &[&str], doing: &str) -> Result<Output, AssetError> {
         let mut command = Command::new("go");
         command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // No workspace file around the cache folder may change what is built.
@@ -62,15 +74,11 @@ impl Go<'_> {
             }
             thread::sleep(Duration::from_millis(30));
         };
-        let (stdout, stderr) = (join(stdout), join(stderr));
-        if status.success() {
-            return Ok(stdout);
-        }
-        let output = format!("{stderr}\n{stdout}");
-        Err(self.failed(folder, arguments, &output))
+        Ok(Output { success: status.success(), stdout: join(stdout), stderr: join(stderr) })
     }
 
-    fn failed(&self, folder: &Path, arguments: &[&str], output: &str) -> AssetError {
+    /// Says why `go` failed, from what it printed.
+    pub(super) fn failed(&self, folder: &Path, arguments: &[&str], output: &str) -> AssetError {
         let what = self.label.clone();
         if let Some((needed, found)) = too_old(output) {
             return AssetError::GoTooOld { what, needed, found };
@@ -90,7 +98,8 @@ impl Go<'_> {
     }
 
     /// The error for a module that was not delivered, whatever Go said about it.
-    pub(super) fn refused(&self, what: String, module: &str, output: &str) -> AssetError {
+    pub(super) fn not_delivered(&self, module: &str, output: &str) -> AssetError {
+        let what = self.label.clone();
         match unreachable(output) {
             Some(cause) => AssetError::Unreachable { what, cause },
             None => AssetError::ModuleRefused { what, module: module.to_owned(), cause: last_lines(output, 3) },
@@ -156,7 +165,8 @@ mod tests {
 
     #[test]
     fn an_old_go_is_recognised_with_both_versions() {
-        let output = "go: errors parsing go.mod:\ngo: go.mod requires go >= 1.26.0 (running go 1.25.1; GOTOOLCHAIN=local)\n";
+        let output =
+            "go: errors parsing go.mod:\ngo: go.mod requires go >= 1.26.0 (running go 1.25.1; GOTOOLCHAIN=local)\n";
         assert_eq!(too_old(output), Some(("1.26.0".to_owned(), "1.25.1".to_owned())));
         assert_eq!(too_old("go: something else"), None);
     }

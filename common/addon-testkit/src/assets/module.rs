@@ -83,19 +83,12 @@ fn generate(
 /// The text of a module's own go.mod, which lists what it replaces.
 fn go_mod_of(go: &Go<'_>, folder: &Path, module: &str, version: &Version) -> Result<String, AssetError> {
     let wanted = format!("{module}@v{version}");
-    let output = match go.run(folder, &["mod", "download", "-json", &wanted], "fetching the module") {
-        Ok(output) => output,
-        // The cause is in the JSON, which go.run has no reason to know.
-        Err(AssetError::GoFailed { what, output, .. }) => {
-            return Err(go.refused(what, &wanted, &output));
-        }
-        Err(other) => return Err(other),
-    };
-    let download: Option<Download> = serde_json::from_str(&output).ok();
-    match download {
-        Some(Download { go_mod: Some(path), .. }) => fs::read_to_string(&path).map_err(AssetError::io("read", path)),
-        Some(Download { error: Some(cause), .. }) => Err(go.refused(go.what().to_owned(), &wanted, &cause)),
-        _ => Err(go.refused(go.what().to_owned(), &wanted, &output)),
+    let output = go.output(folder, &["mod", "download", "-json", &wanted], "fetching the module")?;
+    // It prints JSON also when it fails, and the cause is in there.
+    match serde_json::from_str(&output.stdout) {
+        Ok(Download { go_mod: Some(path), .. }) => fs::read_to_string(&path).map_err(AssetError::io("read", path)),
+        Ok(Download { error: Some(cause), .. }) => Err(go.not_delivered(&wanted, &cause)),
+        _ => Err(go.failed(folder, &["mod", "download", &wanted], &format!("{}\n{}", output.stderr, output.stdout))),
     }
 }
 
@@ -106,14 +99,13 @@ fn directive<'a>(go_mod: &'a str, keyword: &str) -> Option<&'a str> {
 /// The replaces for staging modules: `k8s.io/api => ./staging/src/k8s.io/api` becomes the published module of that
 /// version. The list differs from minor to minor, hence it is read and not written down.
 fn staging(go_mod: &str, version: &Version) -> String {
-    go_mod
-        .lines()
-        .filter_map(|line| {
-            let (module, target) = line.trim().split_once(" => ")?;
-            target.starts_with("./staging/").then_some(module.strip_prefix("replace ").unwrap_or(module).trim())
-        })
-        .map(|module| format!("replace {module} => {module} v0.{}.{}\n", version.minor, version.patch))
-        .collect()
+    let modules = go_mod.lines().filter_map(|line| {
+        let (module, target) = line.trim().split_once(" => ")?;
+        target.starts_with("./staging/").then_some(module.strip_prefix("replace ").unwrap_or(module).trim())
+    });
+    let Version { minor, patch, .. } = version;
+    let lines: Vec<_> = modules.map(|module| format!("replace {module} => {module} v0.{minor}.{patch}\n")).collect();
+    lines.concat()
 }
 
 #[cfg(test)]

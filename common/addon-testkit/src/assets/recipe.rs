@@ -184,7 +184,10 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_names_there_are() {
         let message = Recipe::named("kube-dns").unwrap_err().to_string();
-        assert!(message.contains("kube-dns") && message.contains("kube-apiserver, kube-controller-manager"), "{message}");
+        assert!(
+            message.contains("kube-dns") && message.contains("kube-apiserver, kube-controller-manager"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
     components::{AUDIT_POLICY, Layout},
     error::ClusterError,
     kubeconfig::{self, Identity},
+    reset::Baseline,
     supervisor::{Component, Folder, log_path, tail},
 };
 use crate::assets::{Assets, ControlPlane, DEFAULT_KUBERNETES};
@@ -27,7 +28,7 @@ const VERSION_VARIABLE: &str = "ADDON_TEST_KUBERNETES";
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
 /// A slow, busy machine is no failure; a component that ended is noticed at once anyway.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -167,6 +168,7 @@ async fn start_components(settings: Settings, programs: ControlPlane) -> Result<
     for namespace in ["default", "kube-system"] {
         wait_for_default_account(&client, namespace, folder.path(), || controller_manager.check()).await?;
     }
+    let baseline = Baseline::record(&client).await?;
     let version = client.apiserver_version().await.map_err(ClusterError::request("reading the server version"))?;
 
     let admin = admin_kubeconfig(folder.path());
@@ -186,6 +188,7 @@ async fn start_components(settings: Settings, programs: ControlPlane) -> Result<
         config,
         admin,
         version: version.git_version.trim_start_matches('v').to_owned(),
+        baseline,
         counter: std::sync::atomic::AtomicU64::new(0),
     };
     cluster.check()?;

@@ -9,6 +9,9 @@ mod certificates;
 mod components;
 mod error;
 pub(crate) mod kubeconfig;
+mod program;
+mod reset;
+mod shared;
 mod supervisor;
 
 use std::{
@@ -30,10 +33,11 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 
-pub use self::{builder::Builder, error::ClusterError};
+pub use self::{builder::Builder, error::ClusterError, program::Program, shared::ClusterGuard};
 use self::{
-    components::Layout,
+    components::{AUDIT_LOG, Layout},
     kubeconfig::Identity,
+    reset::Baseline,
     supervisor::{Component, Folder, log_path},
 };
 use crate::assets::ControlPlane;
@@ -53,6 +57,7 @@ pub struct TestCluster {
     config: Config,
     admin: PathBuf,
     version: String,
+    baseline: Baseline,
     counter: AtomicU64,
 }
 
@@ -111,6 +116,11 @@ impl TestCluster {
         self.config.clone()
     }
 
+    /// A client with the credentials of a kubeconfig. It never repeats a request by itself.
+    pub async fn client_with(kubeconfig: &Path) -> Result<Client, ClusterError> {
+        builder::client(&kubeconfig::read(kubeconfig).await?)
+    }
+
     /// The kubeconfig of an administrator, in the temp dir of the cluster.
     pub fn kubeconfig(&self) -> &Path {
         &self.admin
@@ -150,8 +160,8 @@ impl TestCluster {
             .map_err(ClusterError::request(action))?;
         let token = answer.status.map(|status| status.token).unwrap_or_default();
         // A new file for each call: a process that still reads the old one is not surprised.
-        let number = self.counter.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.path().join(format!("{namespace}-{service_account}-{number}.kubeconfig"));
+        let name = self.unique(&format!("{namespace}-{service_account}"));
+        let path = self.folder.path().join(format!("{name}.kubeconfig"));
         kubeconfig::write(&path, &self.url(), Some(&self.ca()), &Identity::Token(&token))?;
         Ok(path)
     }
@@ -203,6 +213,11 @@ impl TestCluster {
         [etcd, apiserver, controller_manager, scheduler].into_iter().flatten().try_for_each(Component::check)
     }
 
+    /// Whether the API server was not stopped.
+    fn serves(&self) -> bool {
+        self.components().apiserver.is_some()
+    }
+
     fn components(&self) -> MutexGuard<'_, Components> {
         // A panicking test must still be able to stop its cluster.
         self.components.lock().unwrap_or_else(PoisonError::into_inner)
@@ -213,7 +228,17 @@ impl TestCluster {
         Layout { folder: self.folder.path(), address, port, settings }
     }
 
-    pub(crate) fn ca(&self) -> PathBuf {
+    /// The API server's audit log, which the recorder reads.
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.folder.path().join(AUDIT_LOG)
+    }
+
+    /// A name that this cluster has not used before.
+    pub(crate) fn unique(&self, prefix: &str) -> String {
+        format!("{prefix}-{}", self.counter.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn ca(&self) -> PathBuf {
         self.folder.path().join("pki").join("ca.crt")
     }
 }
