@@ -8,6 +8,8 @@
 //! - [`Corefile::expand`] gives the **text that CoreDNS would run** ([`Expanded`]): snippets and imported files in
 //!   place, environment references replaced. Its errors are CoreDNS's own, with line and column.
 //!
+//! [`Knowledge`] says what each CoreDNS release accepts.
+//!
 //! The crate is pure: no network, no clock, no file system (files and environment are given by the caller). No input
 //! makes it panic or hang; time and memory grow linearly with the input, within [`Limits`].
 //!
@@ -33,6 +35,7 @@ mod env;
 mod error;
 mod expand;
 mod files;
+mod knowledge;
 mod lexer;
 mod limits;
 mod node;
@@ -41,6 +44,7 @@ mod query;
 mod source;
 mod span;
 mod tree;
+mod version;
 mod zone;
 
 pub use edit::{Edit, EditError, write_word};
@@ -48,9 +52,13 @@ pub use env::{Environment, environment_references};
 pub use error::{ErrorKind, ParseError};
 pub use expand::{ExpandOptions, ExpandWarning, Expanded, ExpandedPlugin, ExpandedServer, Word, expand};
 pub use files::{Entry, FileSource, MemoryFiles};
+pub use knowledge::{
+    Arguments, BadRelease, Change, Kind, Knowledge, Lifetime, Listener, Plugin, Property, Release, Slot, Times, Uses,
+};
 pub use limits::Limits;
 pub use parser::{parse, parse_named, parse_with};
 pub use query::{HealthEndpoint, ReadyEndpoint};
 pub use span::{Position, Span};
 pub use tree::{Corefile, Directive, Server, Snippet};
+pub use version::{Version, VersionError};
 pub use zone::{KeyError, ServerKey, Transport};
