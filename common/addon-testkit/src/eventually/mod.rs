@@ -145,7 +145,7 @@ pub async fn never<C: Check>(
     }
 }
 
-/// Waits like [`eventually`], [`never`] and [`wait_for`], and on failure shows the objects that explain it.
+/// Waits like [`eventually`], [`never()`] and [`wait_for`], and on failure shows the objects that explain it.
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) -> anyhow::Result<()> {
@@ -213,7 +213,7 @@ impl Eventually {
         self.explain(result).await
     }
 
-    /// [`never`] with the dump.
+    /// [`never()`] with the dump.
     pub async fn never<C: Check>(
         &self,
         what: &str,

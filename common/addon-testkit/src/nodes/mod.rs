@@ -9,7 +9,7 @@
 //! kwok does the same from stages in YAML, and was measured first: it is fast enough (5,000 nodes, a DaemonSet ready on all of them in
 //! about 30 s). This agent exists because a test changes its mind while it runs ("this image fails; now it does not"), which stages can
 //! only express through annotations on each object; because kwok costs two minutes of a Go build; because kwok leaves the pods of a lost
-//! node ready; and because a pure function ([`pod`]) can be tested by direct calls. What made kwok fast is kept: nodes are created Ready,
+//! node ready; and because a pure function (`pod.rs`) can be tested by direct calls. What made kwok fast is kept: nodes are created Ready,
 //! no heartbeats, one watch for all pods, bounded parallel writes, one write where nothing is to be waited for.
 //!
 //! # How it differs from a kubelet

@@ -69,6 +69,8 @@ impl Scene {
             "spec": {
                 "nodeSelector": { "test": self.namespace },
                 "tolerations": [{ "operator": "Exists" }],
+                // Longer than any test: a pod that goes is let go by the script.
+                "terminationGracePeriodSeconds": 3600,
                 "containers": [{ "name": "dns", "image": image }],
             },
         })
