@@ -6,7 +6,7 @@
 use std::{
     fmt,
     io::{Read as _, Seek as _, SeekFrom},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -41,6 +41,8 @@ pub enum By<'a> {
 pub struct Request {
     /// When it arrived.
     pub time: Timestamp,
+    /// When it was answered; for a watch, when the answer began.
+    pub answered: Timestamp,
     /// get, list, watch, create, update, patch, delete, deletecollection, or the lower-case method of other paths.
     pub verb: String,
     /// Path and query.
@@ -112,7 +114,7 @@ impl TestCluster {
     pub fn recorder(&self) -> Recorder<'_> {
         let log = self.audit_log();
         // Whatever arrives from now on is logged behind what is there now.
-        let offset = std::fs::metadata(&log).map_or(0, |metadata| metadata.len());
+        let offset = length(&log);
         Recorder { cluster: self, log, offset, since: Timestamp::now() }
     }
 }
@@ -143,6 +145,7 @@ impl Recorder<'_> {
     async fn barrier(&self) -> Result<(), ClusterError> {
         let action = "asking for a mark in the audit log";
         let mark = self.cluster.unique("mark") + "-"; // mark-1- is no part of mark-10-
+        let from = length(&self.log);
         let request = http::Request::get(format!("/version?{mark}"))
             .body(Vec::new())
             .map_err(|error| ClusterError::request(action)(kube::Error::HttpError(error)))?;
@@ -153,7 +156,7 @@ impl Recorder<'_> {
             Err(error) => return Err(ClusterError::request(action)(error)),
         }
         let seen = async {
-            while !self.text()?.contains(&mark) {
+            while !self.text(from)?.contains(&mark) {
                 tokio::time::sleep(POLL).await;
             }
             Ok(())
@@ -164,17 +167,17 @@ impl Recorder<'_> {
         })
     }
 
-    fn text(&self) -> Result<String, ClusterError> {
+    fn text(&self, from: u64) -> Result<String, ClusterError> {
         let mut text = Vec::new();
         let mut file = std::fs::File::open(&self.log).map_err(ClusterError::io("open", &self.log))?;
-        file.seek(SeekFrom::Start(self.offset))
+        file.seek(SeekFrom::Start(from))
             .and_then(|_| file.read_to_end(&mut text))
             .map_err(ClusterError::io("read", &self.log))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn events(&self) -> Result<Vec<Event>, ClusterError> {
-        let text = self.text()?;
+        let text = self.text(self.offset)?;
         // A last line without its end is still being written.
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         complete
@@ -185,6 +188,10 @@ impl Recorder<'_> {
             })
             .collect()
     }
+}
+
+fn length(log: &Path) -> u64 {
+    std::fs::metadata(log).map_or(0, |metadata| metadata.len())
 }
 
 impl By<'_> {
@@ -216,6 +223,7 @@ struct Event {
     object_ref: ObjectRef,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: MicroTime,
+    stage_timestamp: MicroTime,
 }
 
 #[derive(Deserialize)]
@@ -254,6 +262,7 @@ impl Event {
         let time = self.request_received_timestamp.0;
         (counts && time >= since).then(|| Request {
             time,
+            answered: self.stage_timestamp.0,
             verb: self.verb,
             dry_run: has_dry_run(&self.request_uri),
             uri: self.request_uri,
@@ -284,6 +293,7 @@ mod tests {
             "user": { "username": "system:serviceaccount:kube-system:coredns-operator" },
             "objectRef": { "resource": "services", "namespace": "a", "name": "b" },
             "responseStatus": { "code": code }, "requestReceivedTimestamp": "2026-01-02T03:04:05.000006Z",
+            "stageTimestamp": "2026-01-02T03:04:05.000009Z",
         }))
         .unwrap()
     }

@@ -102,7 +102,7 @@ impl Go<'_> {
         let what = self.label.clone();
         match unreachable(output) {
             Some(cause) => AssetError::Unreachable { what, cause },
-            None => AssetError::ModuleRefused { what, module: module.to_owned(), cause: last_lines(output, 3) },
+            None => AssetError::ModuleRefused { what, module: module.to_owned(), cause: one_line(output) },
         }
     }
 }
@@ -125,6 +125,11 @@ fn join(handle: thread::JoinHandle<Vec<u8>>) -> String {
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// What Go said over several lines, fit for the middle of a sentence.
+fn one_line(text: &str) -> String {
+    last_lines(text, 3).split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()
 }
 
 /// `go: go.mod requires go >= 1.26.0 (running go 1.25.1; GOTOOLCHAIN=local)`

@@ -127,6 +127,8 @@ impl Drop for Component {
         drop(self.lifeline.take());
         // Collected, so that no zombie stays; nothing can be done about an error here.
         let _ = self.child.wait();
+        // Its number may soon be another's, for whom the reaper shall not wait.
+        let _ = fs::remove_file(self.log.with_extension("pid"));
     }
 }
 

@@ -90,6 +90,8 @@ async fn handle(
     if let Some(headers) = forwarded.headers_mut() {
         headers.extend(parts.headers);
         remove_hop_headers(headers);
+        // The identity is the proxy's.
+        headers.remove(header::AUTHORIZATION);
     }
     let forwarded = forwarded.body(kube::client::Body::from(body)).map_err(kube::Error::HttpError)?;
     if asked.is_write() {
