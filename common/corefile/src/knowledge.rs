@@ -55,6 +55,8 @@ pub struct Plugin {
     pub properties: Vec<Property>,
     /// Whether it has rules that go beyond what is said here.
     pub has_own_rules: bool,
+    /// Whether further words behind the arguments are read as a further use.
+    pub takes_next: bool,
     no_block: Before,
     lax: Before,
     unread: Before,

@@ -8,7 +8,7 @@
 //! - [`Corefile::expand`] gives the **text that CoreDNS would run** ([`Expanded`]): snippets and imported files in
 //!   place, environment references replaced. Its errors are CoreDNS's own, with line and column.
 //!
-//! [`Knowledge`] says what each CoreDNS release accepts.
+//! [`Knowledge`] says what each CoreDNS release accepts, and [`check()`] judges a text as that release would.
 //!
 //! The crate is pure: no network, no clock, no file system (files and environment are given by the caller). No input
 //! makes it panic or hang; time and memory grow linearly with the input, within [`Limits`].
@@ -30,6 +30,7 @@
 //! # Ok::<(), corefile::ParseError>(())
 //! ```
 
+mod check;
 mod edit;
 mod env;
 mod error;
@@ -47,6 +48,7 @@ mod tree;
 mod version;
 mod zone;
 
+pub use check::{CheckOptions, Code, Finding, Probes, Report, Severity, check};
 pub use edit::{Edit, EditError, write_word};
 pub use env::{Environment, environment_references};
 pub use error::{ErrorKind, ParseError};

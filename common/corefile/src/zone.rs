@@ -1,6 +1,7 @@
 //! Addresses of servers: `[scheme://]zone-or-range[:port]`, as CoreDNS takes them apart
 //! (`coredns/coredns: core/dnsserver/register.go`, `plugin/normalize.go`, `plugin/pkg/cidr`).
 
+use crate::version::Version;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -107,9 +108,32 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl ServerKey {
-    /// Takes an address apart.
+    /// Takes an address apart, as the newest CoreDNS does.
     pub fn read(key: &str) -> Result<Self, KeyError> {
-        let (transport, address) = Transport::of(key);
+        Self::take_apart(Transport::of(key))
+    }
+
+    /// Takes an address apart as that release does: older ones know fewer schemes and keep capitals.
+    pub(crate) fn read_in(key: &str, version: Version) -> Result<Self, KeyError> {
+        let (transport, _) = Transport::of(key);
+        let known = match transport {
+            Transport::Quic | Transport::Unix => version >= Version::new(1, 11, 0),
+            Transport::Https3 => version >= Version::new(1, 13, 2),
+            _ => true,
+        };
+        let split = if known { Transport::of(key) } else { (Transport::Dns, key) };
+        let mut read = Self::take_apart(split)?;
+        if version < Version::new(1, 14, 7) && read.zones.len() == 1 {
+            let (zone, _) = split_port(split.1)?;
+            let bare = if is_qualified(zone) && zone != "." { &zone[..zone.len() - 1] } else { zone };
+            if bare.to_lowercase() == read.zones[0] {
+                read.zones = vec![bare.to_owned()];
+            }
+        }
+        Ok(read)
+    }
+
+    fn take_apart((transport, address): (Transport, &str)) -> Result<Self, KeyError> {
         let (zone, port) = split_port(address)?;
         let port = port.unwrap_or_else(|| transport.default_port().to_owned());
         if zone.len() > 255 {
@@ -148,8 +172,12 @@ fn normal(zone: &str) -> String {
 /// Whether the name ends in a dot that is not escaped.
 fn is_qualified(name: &str) -> bool {
     let Some(bare) = name.strip_suffix('.') else { return false };
-    let backslashes = bare.len() - bare.trim_end_matches('\\').len();
-    backslashes % 2 == 0
+    if !bare.ends_with('\\') {
+        return true;
+    }
+    // As the DNS library of CoreDNS counts: from the first byte of the last other character.
+    let other = bare.char_indices().rev().find(|&(_, c)| c != '\\');
+    other.map_or(bare.len() + 1, |(at, _)| bare.len() - at) % 2 != 0
 }
 
 /// Whether labels and length are fit for DNS, as `miekg/dns: defaults.go` judges. Nearly anything is, but not nothing.
@@ -188,6 +216,11 @@ fn is_domain_name(name: &str) -> bool {
         at += 1;
     }
     !after_escape
+}
+
+/// A network range as Go's `net.ParseCIDR` reads it: its address and the length of its prefix.
+pub(crate) fn parse_range(text: &str) -> Option<(IpAddr, u32)> {
+    Range::read(text).map(|range| (range.address, range.prefix))
 }
 
 /// A network range: the address with host bits cleared, and the length of the prefix.

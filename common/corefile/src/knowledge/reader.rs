@@ -101,6 +101,7 @@ fn plugin(head: &str, list: &str) -> Option<Plugin> {
         arguments: arguments(list)?,
         properties: Vec::new(),
         has_own_rules: false,
+        takes_next: false,
         no_block: Before::Never,
         lax: Before::Never,
         unread: Before::Never,
@@ -122,6 +123,7 @@ fn plugin(head: &str, list: &str) -> Option<Plugin> {
             "lax" => plugin.lax = before,
             "unread" => plugin.unread = before,
             "own" => plugin.has_own_rules = true,
+            "next" => plugin.takes_next = true,
             _ => return None,
         }
     }
@@ -197,7 +199,7 @@ fn kind_of(word: &str) -> Option<Kind> {
         "address" => Kind::Address,
         "int" => Kind::Int(bound(0, i64::MIN)?, bound(1, i64::MAX)?),
         "uint" => Kind::Uint(u32::try_from(bound(0, 64)?).ok()?),
-        "float" => Kind::Float(float(0, f64::MIN)?, float(1, f64::MAX)?),
+        "float" => Kind::Float(float(0, f64::NEG_INFINITY)?, float(1, f64::INFINITY)?),
         "bool" => Kind::Bool,
         "percent" => Kind::Percent(bound(0, i64::MIN)?, bound(1, i64::MAX)?),
         "duration" if bounds.is_empty() => Kind::Duration,

@@ -1,0 +1,211 @@
+//! What servers may not have in common: zones, addresses, ports (`coredns/coredns: core/dnsserver`).
+
+use super::{CheckOptions, Code, Finding, ServerUses};
+use crate::expand::{Expanded, ExpandedServer, Word};
+use crate::knowledge::Knowledge;
+use crate::version::Version;
+use crate::zone::{ServerKey, Transport};
+use std::collections::HashMap;
+
+/// The zones of a server, as far as its addresses can be read.
+pub(super) fn zones_of(server: &ExpandedServer) -> Vec<String> {
+    server.keys.iter().filter_map(|(key, _)| ServerKey::read(key).ok()).flat_map(|key| key.zones).collect()
+}
+
+/// CoreDNS looks at all addresses before any plugin.
+pub(super) fn check_keys(expanded: &Expanded, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
+    for (key, word) in expanded.servers.iter().flat_map(|server| &server.keys) {
+        if let Err(error) = ServerKey::read_in(key, options.version()) {
+            let finding = Finding::new(Code::ServerKey, word, format!("error inspecting server blocks: {error}"));
+            findings.push(match key.as_str() {
+                key if key.starts_with(':') => finding.remedy("write the root zone before the port: .:53"),
+                _ => finding,
+            });
+        }
+    }
+    if let (true, Some((name, text))) = (expanded.servers.is_empty(), expanded.files().next()) {
+        let mut finding = Finding::at_position(
+            Code::NoServers,
+            name,
+            crate::span::Position::START,
+            "there is no server in this file: CoreDNS runs its built-in one, which answers with the client's address",
+        );
+        finding.line_text = text.lines().next().map(str::to_owned);
+        findings.push(finding);
+    }
+}
+
+/// Ports are looked at when listeners are made, after all plugins.
+pub(super) fn check_ports(servers: &[ServerUses<'_>], options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
+    for (key, word) in servers.iter().flat_map(|server| &server.server.keys) {
+        let Ok(key) = ServerKey::read_in(key, options.version()) else { continue };
+        if key.transport != Transport::Unix && key.port.parse::<u16>().is_err() {
+            findings.push(Finding::new(Code::ServerKey, word, format!("address {}: invalid port", key.port)));
+        }
+    }
+}
+
+/// Plugins that look for others in their server when it starts.
+pub(super) fn check_companions(servers: &[ServerUses<'_>], options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
+    for server in servers {
+        // Before 1.11.0 it did nothing without kubernetes, in silence.
+        if options.version() >= Version::new(1, 11, 0)
+            && let (Some(this), []) = (server.uses("k8s_external").first(), server.uses("kubernetes"))
+        {
+            let finding = Finding::new(Code::Companion, this.name, "plugin/k8s_external: kubernetes plugin not loaded");
+            findings.push(finding.remedy("add kubernetes to this server"));
+        }
+        for word in server.uses("autopath").iter().filter_map(|this| this.arguments.last()) {
+            let Some(other) = word.text().strip_prefix('@') else { continue };
+            if !["kubernetes", "erratic"].contains(&other)
+                && server.server.plugins.iter().any(|used| used.name == other)
+            {
+                let message = format!("plugin/autopath: {other} does not implement the AutoPather interface");
+                findings.push(Finding::new(Code::Companion, word, message));
+            }
+        }
+        let other = server.server.keys.iter().find(|(key, _)| Transport::of(key).0 != Transport::Dns);
+        if let (Some(this), Some((key, _))) = (server.uses("shed").first(), other) {
+            let message = format!("plugin/shed: only plain DNS server blocks are supported, which {key} is not");
+            findings.push(Finding::new(Code::Companion, this.name, message));
+        }
+    }
+}
+
+/// What makes two servers one and the same.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Place {
+    transport: Transport,
+    zone: String,
+    port: String,
+    address: String,
+}
+
+impl Place {
+    fn unbound(&self) -> Self {
+        Self { address: String::new(), ..self.clone() }
+    }
+
+    fn describe(&self) -> String {
+        let on = if self.address.is_empty() { String::new() } else { format!(" on {}", self.address) };
+        let dot = if self.zone.ends_with('.') { "" } else { "." };
+        format!("{}://{}{dot}:{}{on}", self.transport.scheme(), self.zone, self.port)
+    }
+}
+
+/// The addresses that a server binds to; the empty one for all.
+fn addresses(server: &ServerUses<'_>) -> Vec<String> {
+    let uses = server.uses("bind");
+    if uses.is_empty() {
+        return vec![String::new()];
+    }
+    let excepted: Vec<&str> =
+        uses.iter().flat_map(|this| &this.properties).flat_map(|(_, words)| words).map(|word| word.text()).collect();
+    let all = uses.iter().flat_map(|this| &this.arguments).map(|word| word.text());
+    all.filter(|address| !excepted.contains(address)).map(str::to_owned).collect()
+}
+
+fn places<'a>(server: &ServerUses<'a>, version: Version) -> Vec<(Place, &'a Word)> {
+    let addresses = addresses(server);
+    let mut places = Vec::new();
+    for (key, word) in &server.server.keys {
+        let Ok(key) = ServerKey::read_in(key, version) else { continue };
+        for zone in key.zones {
+            for address in &addresses {
+                let place = Place {
+                    transport: key.transport,
+                    zone: zone.clone(),
+                    port: key.port.clone(),
+                    address: address.clone(),
+                };
+                places.push((place, word));
+            }
+        }
+    }
+    places
+}
+
+pub(super) fn check_overlaps(servers: &[ServerUses<'_>], options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
+    let version = options.version();
+    let mut registered: HashMap<Place, &Word> = HashMap::new();
+    let mut bound: HashMap<Place, (Place, &Word)> = HashMap::new();
+    // By port: where a server is bound to all addresses, and where to one.
+    let mut by_port: HashMap<(Transport, String), [Option<&Word>; 2]> = HashMap::new();
+    for server in servers {
+        let has_view = !server.uses("view").is_empty();
+        for (place, word) in places(server, version) {
+            let ports = by_port.entry((place.transport, place.port.clone())).or_default();
+            ports[usize::from(!place.address.is_empty())].get_or_insert(word);
+            let there = |word: &Word| format!("{}:{}", word.file(), word.position());
+            // Before 1.14.3 a server with a view had to stand before the one without.
+            let exempt = has_view && version >= Version::new(1, 14, 3);
+            if let Some(first) = registered.get(&place).filter(|_| !exempt) {
+                let message = format!("cannot serve {} - it is already defined", place.describe());
+                findings.push(Finding::new(Code::ZoneTwice, word, message).remedy(if has_view {
+                    format!("put this server before the one at {}, which has no view", there(first))
+                } else {
+                    format!("join it with the server at {}", there(first))
+                }));
+                continue;
+            }
+            let unbound = place.unbound();
+            let overlap = match (bound.get(&unbound), place.address.is_empty()) {
+                (Some((other, first)), true) if !other.address.is_empty() => Some((other.describe(), *first)),
+                (Some(_), false) => registered.get(&unbound).map(|first| (unbound.describe(), *first)),
+                _ => None,
+            };
+            if let Some((other, first)) = overlap {
+                let message =
+                    format!("cannot serve {} - zone overlap listener capacity with {other}", place.describe());
+                let remedy = format!("give both this server and the one at {} a bind, or neither", there(first));
+                findings.push(Finding::new(Code::ZoneOverlap, word, message).remedy(remedy));
+            } else if !has_view {
+                bound.insert(unbound, (place.clone(), word));
+                registered.insert(place, word);
+            }
+        }
+    }
+    let clash = findings.iter().any(|finding| finding.code == Code::ZoneOverlap);
+    for ((_, port), pair) in by_port {
+        if let ([Some(all), Some(one)], false) = (pair, clash) {
+            let message = format!("on port {port} this server is bound to all addresses and another to one of them");
+            let remedy = format!(
+                "queries to the bound address reach only the server at {}:{}: give both a bind",
+                one.file(),
+                one.position()
+            );
+            findings.push(Finding::new(Code::BindShadow, all, message).remedy(remedy));
+        }
+    }
+}
+
+/// Ports that plugins open for the whole process.
+pub(super) fn check_listeners(servers: &[ServerUses<'_>], options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
+    // From 1.6.6 on these ports are opened so that the same process can open them again.
+    let can_share = options.version() >= Version::new(1, 6, 6);
+    let mut opened: HashMap<String, (&str, &Word)> = HashMap::new();
+    for listener in Knowledge::get().listeners() {
+        for this in servers.iter().flat_map(|server| server.uses(&listener.plugin)) {
+            let word = this.arguments.first().copied().unwrap_or(this.name);
+            let address = this.arguments.first().map_or(listener.default.as_str(), |word| word.text());
+            let address = address.replacen("localhost:", "127.0.0.1:", 1);
+            let Some((plugin, first)) = opened.get(&address) else {
+                opened.insert(address, (&listener.plugin, word));
+                continue;
+            };
+            if listener.shared && *plugin == listener.plugin {
+                continue;
+            }
+            let there = format!("{}:{}", first.file(), first.position());
+            let (code, message) = if can_share {
+                let message = format!("{} opens {address} a second time: either listener may answer", this.name.text());
+                (Code::ListenerShared, message)
+            } else {
+                (Code::ListenerTwice, format!("plugin/{}: listen {address}: address already in use", this.name.text()))
+            };
+            let remedy =
+                format!("the port is one for the whole process and {plugin} at {there} has it: keep one of them");
+            findings.push(Finding::new(code, word, message).remedy(remedy));
+        }
+    }
+}
