@@ -46,8 +46,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
             result = up(arguments, &operator) => result,
-            _ = interrupt.recv() => Ok(say("stopped")),
-            _ = terminate.recv() => Ok(say("stopped")),
+            _ = interrupt.recv() => {
+                say("stopped");
+                Ok(())
+            }
+            _ = terminate.recv() => {
+                say("stopped");
+                Ok(())
+            }
         }
     })
 }
@@ -76,9 +82,14 @@ async fn up(arguments: &Arguments, operator: &Path) -> Result<()> {
     let kubeconfig = cluster.kubeconfig().display();
     println!("\nexport KUBECONFIG={kubeconfig}\n\nThree things to try:\n");
     println!("  kubectl -n kube-system get coredns,deployments,services,configmaps");
-    println!("  kubectl -n kube-system set image deployment/coredns coredns=example.com/other:1   # taken back at once");
+    println!(
+        "  kubectl -n kube-system set image deployment/coredns coredns=example.com/other:1   # taken back at once"
+    );
     println!("  kubectl -n kube-system patch coredns coredns --type merge -p '{{\"spec\":{{\"replicas\":3}}}}'\n");
-    println!("The operator's log: {}\nCtrl-C stops everything.", cluster.folder().join("coredns-operator.log").display());
+    println!(
+        "The operator's log: {}\nCtrl-C stops everything.",
+        cluster.folder().join("coredns-operator.log").display()
+    );
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         running.check()?;

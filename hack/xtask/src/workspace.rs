@@ -38,7 +38,11 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 pub(crate) fn build_operators(release: bool) -> Result<Operators> {
     // All of the workspace for tests, so that dependencies are compiled once; the operator alone, with no features but
     // its own, where its size and memory are measured.
-    let mut build = cargo(if release { &["build", "--release", "--package", "coredns-operator"] } else { &["build", "--workspace"] });
+    let mut build = cargo(if release {
+        &["build", "--release", "--package", "coredns-operator"]
+    } else {
+        &["build", "--workspace"]
+    });
     let status = build.status().context("cargo cannot be run")?;
     if !status.success() {
         bail!("the operators cannot be built: cargo ended with {status}");
