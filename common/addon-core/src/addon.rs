@@ -122,6 +122,8 @@ pub struct Desired {
     pub version: VersionStatus,
     /// Digest of the package.
     pub package: Option<String>,
+    /// The workloads whose health is the add-on's, known also where the rest is not.
+    pub workloads: Vec<ObjectKey>,
     /// The objects.
     pub objects: Vec<DesiredObject>,
     /// The package's classes of fields.

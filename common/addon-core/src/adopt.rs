@@ -9,7 +9,7 @@ use crate::{
     addon::{DesiredObject, Observed},
     fields::{Owners, leaves},
     finding::Finding,
-    object::{Object, ObjectKey},
+    object::Object,
     path::FieldPath,
     render::Rendered,
     schema,
@@ -90,13 +90,4 @@ fn deferral(object: &Object, live: &Object) -> Finding {
     Finding::note("AdoptionDeferred", format!("adopted without a change; these fields differ from the package: {list}"))
         .object(object.key())
         .remedy("they are set with the first change that the spec asks for, e.g. a version")
-}
-
-/// The keys of workloads among the desired objects.
-pub fn workloads(objects: &[DesiredObject]) -> Vec<ObjectKey> {
-    objects
-        .iter()
-        .filter(|desired| schema::pod_spec_path(desired.object.kind()).is_some())
-        .map(|desired| desired.object.key())
-        .collect()
 }

@@ -4,6 +4,9 @@
 mod object;
 mod waves;
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

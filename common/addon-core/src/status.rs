@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::{
     addon::{Desired, Observed},
-    adopt,
     api::AddonStatus,
     finding::{Finding, Severity},
     object::Object,
@@ -94,9 +93,8 @@ fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[W
     let waits: Vec<_> = desired.objects.iter().filter_map(|desired| observed.failures.get(&desired.object.key())).collect();
     errors.extend(waits.iter().filter(|it| it.is_error).map(|it| (it.reason.clone(), it.message.clone())));
 
-    let workloads = adopt::workloads(&desired.objects);
     let health: Vec<_> =
-        workloads.iter().map(|key| (key, observed.get(key).map(Health::of))).collect();
+        desired.workloads.iter().map(|key| (key, observed.get(key).map(Health::of))).collect();
     let mut again_in = None;
     for (key, health) in &health {
         let Some(health) = health else { continue };
@@ -124,7 +122,7 @@ fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[W
     });
 
     let available = match (&missing, &unavailable) {
-        _ if health.is_empty() => ("Unknown", "Unknown", "the objects of the add-on are not known".to_owned()),
+        _ if health.is_empty() => ("Unknown", "Unknown", "the state of the add-on is not known".to_owned()),
         (Some(message), _) => ("False", "NotInstalled", message.clone()),
         (None, Some(message)) => ("False", "Unavailable", message.clone()),
         (None, None) => ("True", "AsExpected", "the add-on serves".to_owned()),

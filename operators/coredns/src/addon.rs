@@ -1,7 +1,7 @@
 //! What should be: from a `CoreDNS` resource and a snapshot of the cluster to objects.
 
 use addon_framework::core::{
-    Addon, Desired, Finding, Object, ObjectKey, Observed, Version,
+    Addon, Desired, Finding, Object, ObjectKey, Observed, Severity, Version,
     addon::Watch,
     adopt,
     api::{API_VERSION, CommonSpec, GROUP},
@@ -106,7 +106,7 @@ impl Addon for CoreDns {
 
     fn desire(&self, resource: &Object, observed: &Observed) -> Desired {
         let live = Live::of(observed, &self.field_manager());
-        let mut desired = Desired::default();
+        let mut desired = Desired { workloads: vec![workload(observed)], ..Desired::default() };
         desired.version.current = live.version.as_ref().map(Version::to_string);
         desired.version.recommended = self.catalog.recommended(&observed.kubernetes).map(Version::to_string);
         if let Err(finding) = self.fill(&mut desired, resource, observed, &live) {
@@ -149,8 +149,11 @@ impl CoreDns {
         let plain_version = live.version.as_ref().filter(|_| live.is_foreign).unwrap_or(&version);
         let plain = render(&CoreDNSSpec::default(), plain_version)?;
         let (objects, findings) = adopt::desired(rendered, &plain, observed, &self.field_manager());
-        if live.is_foreign && live.version.is_none() && objects.iter().all(|object| !object.deferred) {
-            return Err(Box::new(version_unknown(live).remedy("set spec.version to the version that runs")));
+        // What runs is known again once the spec says it, by asking for just that.
+        if live.is_foreign && live.version.is_none() && spec.common.version.is_none() {
+            let stays = objects.iter().any(|object| object.deferred);
+            let severity = if stays { Severity::Warning } else { Severity::Error };
+            desired.findings.push(version_unknown(live, severity));
         }
         desired.findings.extend(findings);
         desired.objects = objects;
@@ -168,9 +171,6 @@ impl CoreDns {
         let wanted = spec.wanted()?;
         let kept = live.kept.as_ref().filter(|_| wanted == Wanted::Recommended);
         let Some(kept) = kept else {
-            if live.is_foreign && live.version.is_none() {
-                findings.push(version_unknown(live));
-            }
             let resolution = self.catalog.resolve(&observed.kubernetes, &wanted)?;
             findings.extend(resolution.findings);
             return Ok(resolution.version);
@@ -260,10 +260,16 @@ fn arguments(extra: &[String]) -> Result<Vec<&str>, Box<Finding>> {
     Ok(["-conf", "/etc/coredns/Corefile"].into_iter().chain(extra.iter().map(String::as_str)).collect())
 }
 
-fn version_unknown(live: &Live<'_>) -> Finding {
-    Finding::warning("VersionUnknown", format!("the running image `{}` does not tell its version; it stays", live.image))
+fn version_unknown(live: &Live<'_>, severity: Severity) -> Finding {
+    let message = format!("the running image `{}` does not tell its version; it stays", live.image);
+    Finding { severity, ..Finding::warning("VersionUnknown", message) }
         .object(live.key.clone())
         .remedy("set spec.version to the version that runs")
+}
+
+/// The Deployment.
+fn workload(observed: &Observed) -> ObjectKey {
+    ObjectKey::new("apps", "Deployment", &observed.namespace, WORKLOAD)
 }
 
 /// The CoreDNS that is in the cluster.
@@ -284,7 +290,7 @@ struct Live<'a> {
 impl<'a> Live<'a> {
     fn of(observed: &'a Observed, manager: &str) -> Self {
         let corefile = observed.core("ConfigMap", NAME).and_then(|it| it.value()["data"]["Corefile"].as_str());
-        let key = ObjectKey::new("apps", "Deployment", &observed.namespace, WORKLOAD);
+        let key = workload(observed);
         let Some(deployment) = observed.get(&key) else { return Self { corefile, ..Self::default() } };
         let containers = deployment.value()["spec"]["template"]["spec"]["containers"].as_array();
         let container = containers.into_iter().flatten().find(|container| container["name"] == "coredns");
