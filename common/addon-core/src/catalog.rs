@@ -61,7 +61,7 @@ pub struct KnownBad {
 }
 
 /// How a version is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted<'a> {
     /// Exactly this one.
     Exact(&'a str),
@@ -132,7 +132,7 @@ impl Catalog {
     }
 
     /// The version to run on a cluster, or the one finding that says why there is none.
-    pub fn resolve(&self, kubernetes: &Version, wanted: &Wanted<'_>) -> Result<Resolution, Box<Finding>> {
+    pub fn resolve(&self, kubernetes: &Version, wanted: Wanted<'_>) -> Result<Resolution, Box<Finding>> {
         let recommended = self.recommended(kubernetes).cloned();
         let mut findings = Vec::new();
         let version = match wanted {
@@ -167,18 +167,17 @@ impl Catalog {
             )
         };
         let version: Version = text.parse().map_err(|error| refuse("UnknownVersion", format!("{error}")))?;
-        let release = match self.release(&version) {
-            Some(release) => release,
-            None => {
-                let newest = self.newest_patch_before(&version).ok_or_else(|| {
-                    refuse("UnknownVersion", format!("there is no {} {version} in the catalogue", self.addon))
-                })?;
-                findings.push(Finding::warning(
-                    "NewerThanCatalog",
-                    format!("{} {version} is newer than the catalogue; treated as {}", self.addon, newest.version),
-                ));
-                newest
-            }
+        let release = if let Some(release) = self.release(&version) {
+            release
+        } else {
+            let newest = self.newest_patch_before(&version).ok_or_else(|| {
+                refuse("UnknownVersion", format!("there is no {} {version} in the catalogue", self.addon))
+            })?;
+            findings.push(Finding::warning(
+                "NewerThanCatalog",
+                format!("{} {version} is newer than the catalogue; treated as {}", self.addon, newest.version),
+            ));
+            newest
         };
         if kubernetes.is_in(&release.kubernetes) {
             Ok(version)
@@ -237,7 +236,7 @@ versions:
 "#;
 
     fn resolve(kubernetes: &str, wanted: Wanted<'_>) -> Result<Resolution, Box<Finding>> {
-        Catalog::from_yaml(TEXT).unwrap().resolve(&kubernetes.parse().unwrap(), &wanted)
+        Catalog::from_yaml(TEXT).unwrap().resolve(&kubernetes.parse().unwrap(), wanted)
     }
 
     fn recommended(kubernetes: &str) -> String {

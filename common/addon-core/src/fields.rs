@@ -199,14 +199,14 @@ mod tests {
         Object::new(value).unwrap()
     }
 
-    fn service(ports: Value, managed: Value) -> Object {
+    fn service(ports: &Value, managed: &Value) -> Object {
         object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "managedFields": managed},
             "spec": {"selector": {"k8s-app": "kube-dns"}, "ports": ports}}))
     }
 
     #[test]
     fn leaves_have_the_granularity_of_the_api_servers_owners() {
-        let service = service(json!([{"port": 53, "protocol": "UDP", "name": "dns"}, {"port": 9153}]), json!([]));
+        let service = service(&json!([{"port": 53, "protocol": "UDP", "name": "dns"}, {"port": 9153}]), &json!([]));
         let paths: Vec<_> = leaves(&service).into_keys().map(|path| path.to_string()).collect();
         assert_eq!(
             paths,
@@ -224,8 +224,8 @@ mod tests {
     fn a_change_names_the_old_value_and_its_owner() {
         let managed = json!([{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:ports":
             {"k:{\"port\":53,\"protocol\":\"UDP\"}": {"f:name": {}}}}}}]);
-        let live = service(json!([{"port": 53, "protocol": "UDP", "name": "dns-udp"}]), managed);
-        let wanted = service(json!([{"port": 53, "protocol": "UDP", "name": "dns"}]), json!([]));
+        let live = service(&json!([{"port": 53, "protocol": "UDP", "name": "dns-udp"}]), &managed);
+        let wanted = service(&json!([{"port": 53, "protocol": "UDP", "name": "dns"}]), &json!([]));
         let changes = changes(&wanted, &live, &Owners::of(&live), "us");
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].owner.as_deref(), Some("kubectl-edit"));

@@ -38,6 +38,7 @@ impl FieldPath {
     }
 
     /// This path and one more step.
+    #[must_use]
     pub fn join(&self, segment: Segment) -> Self {
         let mut segments = self.0.clone();
         segments.push(segment);
@@ -45,6 +46,7 @@ impl FieldPath {
     }
 
     /// This path and one more member.
+    #[must_use]
     pub fn field(&self, name: &str) -> Self {
         self.join(Segment::Field(name.to_owned()))
     }
@@ -63,7 +65,7 @@ impl FieldPath {
         self.0.iter().try_fold(root, |value, segment| match segment {
             Segment::Field(name) => value.get(name),
             Segment::Item(keys) => value.as_array()?.iter().find(|item| has_keys(item, keys)),
-            Segment::Member(text) => value.as_array()?.iter().find(|item| item.to_string() == *text),
+            Segment::Member(text) => value.as_array()?.iter().find(|item| is_written(item, text)),
             Segment::Any => None,
         })
     }
@@ -120,7 +122,7 @@ impl FieldPath {
 /// Whether a list item has the given key members; a missing `protocol` is `TCP`, as the API server defaults it.
 fn has_keys(item: &Value, keys: &BTreeMap<String, String>) -> bool {
     keys.iter().all(|(name, text)| match item.get(name) {
-        Some(value) => value.to_string() == *text,
+        Some(value) => is_written(value, text),
         None => name == "protocol" && text == "\"TCP\"",
     })
 }
@@ -140,6 +142,14 @@ impl fmt::Display for FieldPath {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a value is written so in JSON.
+fn is_written(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(value) => serde_json::from_str::<String>(text).is_ok_and(|text| text == *value),
+        _ => value.to_string().as_str() == text,
     }
 }
 

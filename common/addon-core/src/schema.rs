@@ -131,8 +131,7 @@ fn list(kind: &str, names: &str) -> Merge {
 
 fn map(kind: &str, names: &str) -> Merge {
     let atomic = match kind {
-        "Service" => names == "spec.selector",
-        "Deployment" | "DaemonSet" | "PodDisruptionBudget" => names == "spec.selector",
+        "Service" | "Deployment" | "DaemonSet" | "PodDisruptionBudget" => names == "spec.selector",
         "ClusterRoleBinding" | "RoleBinding" => names == "roleRef",
         _ => false,
     } || below_pod_spec(kind, names).is_some_and(|below| POD_ATOMS.contains(&below));

@@ -57,7 +57,8 @@ impl FromStr for Version {
         let numbers = text.strip_prefix('v').unwrap_or(text);
         let end = numbers.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(numbers.len());
         let (numbers, suffix) = numbers.split_at(end);
-        if !suffix.is_empty() && !(suffix.starts_with(['-', '+', '_']) && suffix.len() > 1 && suffix.len() <= 64) {
+        let is_suffix = suffix.starts_with(['-', '+', '_']) && (2..=64).contains(&suffix.len());
+        if !suffix.is_empty() && !is_suffix {
             return Err(bad());
         }
         let numbers: Vec<u64> =

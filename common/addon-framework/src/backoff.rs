@@ -43,7 +43,7 @@ impl Iterator for Backoff {
         self.next = (wait * 2).min(self.most);
         // The hasher's keys are random, and all the randomness that is needed.
         let shortened = u32::try_from(RandomState::new().hash_one(()) % 256).unwrap_or(0);
-        Some(wait - wait / 1024 * shortened)
+        Some(wait.saturating_sub(wait / 1024 * shortened))
     }
 }
 

@@ -18,15 +18,12 @@ pub(crate) fn describe(error: &CallError, attempt: &Attempt<'_>) -> Failure {
     let Attempt { verbs, kind, what } = attempt;
     let verb = verbs.join(" and ");
     let subject = format!("{} {what}", kind.kind);
-    let status = match error {
-        CallError::Kube(kube::Error::Api(status)) => status,
-        _ => {
-            return Failure {
-                reason: "ApiServerUnreachable".into(),
-                message: format!("cannot {verb} {}: {error}; it is tried again", subject.trim()),
-                is_error: true,
-            };
-        }
+    let CallError::Kube(kube::Error::Api(status)) = error else {
+        return Failure {
+            reason: "ApiServerUnreachable".into(),
+            message: format!("cannot {verb} {}: {error}; it is tried again", subject.trim()),
+            is_error: true,
+        };
     };
     let (reason, message) = match status.code {
         403 => ("Forbidden", forbidden(status, verbs, kind, &subject)),

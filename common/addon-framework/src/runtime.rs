@@ -130,7 +130,9 @@ async fn operate(addon: Arc<dyn Addon>, client: Client, namespace: String, kuber
     let cache = Arc::new(Cache::default());
     let mut scopes = vec![Scope::all(addon.resource())];
     scopes.extend(addon.watches().iter().map(|watch| Scope::new(watch, &namespace)));
-    scopes.iter().for_each(|scope| cache.expect(scope));
+    for scope in &scopes {
+        cache.expect(scope);
+    }
     let watches = join_all(scopes.into_iter().map(|scope| cache.follow(&client, scope, streaming)));
     let mut reconciler = Reconciler::new(addon, client.clone(), cache.clone(), namespace, kubernetes);
     let reconciles = async {

@@ -171,13 +171,13 @@ impl CoreDns {
         let wanted = spec.wanted()?;
         let kept = live.kept.as_ref().filter(|_| wanted == Wanted::Recommended);
         let Some(kept) = kept else {
-            let resolution = self.catalog.resolve(&observed.kubernetes, &wanted)?;
+            let resolution = self.catalog.resolve(&observed.kubernetes, wanted)?;
             findings.extend(resolution.findings);
             return Ok(resolution.version);
         };
         let text = kept.to_string();
         let Resolution { version, recommended, findings: about } =
-            self.catalog.resolve(&observed.kubernetes, &Wanted::Exact(&text))?;
+            self.catalog.resolve(&observed.kubernetes, Wanted::Exact(&text))?;
         findings.extend(about);
         if let Some(recommended) = recommended.filter(|recommended| *recommended != version.upstream()) {
             findings.push(

@@ -1,5 +1,7 @@
 //! The `CoreDNS` resource.
 
+#![allow(clippy::duplicated_attributes)] // each printed column has a type of its own
+
 use addon_framework::core::api::{AddonStatus, CommonSpec};
 use kube::CustomResource;
 use schemars::JsonSchema;

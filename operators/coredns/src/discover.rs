@@ -37,9 +37,9 @@ pub struct Unknown {
     pub again_in: Option<u32>,
 }
 
-impl From<Finding> for Unknown {
-    fn from(finding: Finding) -> Self {
-        Self { finding: Box::new(finding), again_in: None }
+impl From<Box<Finding>> for Unknown {
+    fn from(finding: Box<Finding>) -> Self {
+        Self { finding, again_in: None }
     }
 }
 
@@ -100,7 +100,7 @@ fn kubelet(observed: &Observed) -> Option<Value> {
     document(observed, "kubelet-config", "kubelet")
 }
 
-fn domain(spec: &CoreDNSSpec, observed: &Observed, findings: &mut Vec<Finding>) -> Result<String, Finding> {
+fn domain(spec: &CoreDNSSpec, observed: &Observed, findings: &mut Vec<Finding>) -> Result<String, Box<Finding>> {
     let clean = |text: &str| text.trim_end_matches('.').to_ascii_lowercase();
     let read = |document: Option<Value>, pointer: &str| {
         document.and_then(|it| it.pointer(pointer).and_then(Value::as_str).map(clean)).filter(|it| !it.is_empty())
@@ -114,7 +114,7 @@ fn domain(spec: &CoreDNSSpec, observed: &Observed, findings: &mut Vec<Finding>) 
     if let Some(asked) = &spec.dns_domain {
         let asked = clean(asked);
         if !is_domain(&asked) {
-            return Err(Finding::error("BadDomain", format!("`{asked}` is no domain name")).field(".spec.dnsDomain"));
+            return Err(Finding::error("BadDomain", format!("`{asked}` is no domain name")).field(".spec.dnsDomain").into());
         }
         if let Some((source, other)) = known.iter().find(|(_, domain)| *domain != asked) {
             return Err(Finding::error(
@@ -122,29 +122,26 @@ fn domain(spec: &CoreDNSSpec, observed: &Observed, findings: &mut Vec<Finding>) 
                 format!("it is {asked}, and {source} says {other}, which the pods' resolv.conf follows"),
             )
             .field(".spec.dnsDomain")
-            .remedy("leave it out, or correct the other"));
+            .remedy("leave it out, or correct the other")
+            .into());
         }
         return Ok(asked);
     }
-    match &known[..] {
-        [(first, domain), others @ ..] => {
-            if let Some((source, other)) = others.iter().find(|(_, other)| other != domain) {
-                findings.push(
-                    Finding::warning("DomainClash", format!("{first} says {domain}, and {source} says {other}"))
-                        .remedy(format!("{domain} is used; set spec.dnsDomain once they agree")),
-                );
-            }
-            Ok(domain.clone())
-        }
-        [] => {
-            findings.push(
-                Finding::warning("DomainAssumed", format!("nothing in the cluster tells its domain; {USUAL_DOMAIN} is assumed"))
-                    .field(".spec.dnsDomain")
-                    .remedy("set it"),
-            );
-            Ok(USUAL_DOMAIN.to_owned())
-        }
+    let [(first, domain), others @ ..] = &known[..] else {
+        findings.push(
+            Finding::warning("DomainAssumed", format!("nothing in the cluster tells its domain; {USUAL_DOMAIN} is assumed"))
+                .field(".spec.dnsDomain")
+                .remedy("set it"),
+        );
+        return Ok(USUAL_DOMAIN.to_owned());
+    };
+    if let Some((source, other)) = others.iter().find(|(_, other)| other != domain) {
+        findings.push(
+            Finding::warning("DomainClash", format!("{first} says {domain}, and {source} says {other}"))
+                .remedy(format!("{domain} is used; set spec.dnsDomain once they agree")),
+        );
     }
+    Ok(domain.clone())
 }
 
 /// The domain that an earlier installer's Corefile serves.
@@ -168,21 +165,19 @@ fn dns_ip(spec: &CoreDNSSpec, observed: &Observed) -> Result<String, Unknown> {
     if let Some(service) = service(observed) {
         let address = service.text("/spec/clusterIP").to_owned();
         let same = |asked: &String| asked.parse::<IpAddr>().ok() == address.parse().ok();
-        return match &spec.dns_ip {
-            Some(asked) if !same(asked) => Err(Finding::error(
-                "DnsIpClash",
-                format!("it is {asked}, and Service {}/{SERVICE} has {address}, which every pod uses", observed.namespace),
-            )
-            .field(".spec.dnsIP")
-            .remedy(format!("set {address}, or leave it out"))
-            .into()),
-            _ => Ok(address),
-        };
+        if let Some(asked) = spec.dns_ip.as_ref().filter(|asked| !same(asked)) {
+            let holder = format!("Service {}/{SERVICE} has {address}, which every pod uses", observed.namespace);
+            let finding = Finding::error("DnsIpClash", format!("it is {asked}, and {holder}"));
+            let finding = finding.field(".spec.dnsIP").remedy(format!("set {address}, or leave it out"));
+            return Err(Box::new(finding).into());
+        }
+        return Ok(address);
     }
-    let address = wanted_ip(spec, observed)?.ok_or_else(|| {
+    let address = wanted_ip(spec, observed)?.ok_or_else(|| -> Box<Finding> {
         Finding::error("DnsIpUnknown", "nothing in the cluster tells its Service addresses")
             .field(".spec.dnsIP")
             .remedy("set it to the address that kubelets give to pods")
+            .into()
     })?;
     let address = address.to_string();
     match observed.get(&ip_address(&address)) {
@@ -200,10 +195,11 @@ fn dns_ip(spec: &CoreDNSSpec, observed: &Observed) -> Result<String, Unknown> {
 }
 
 /// The address to ask for, where there is no Service yet; `None` where nothing tells it.
-fn wanted_ip(spec: &CoreDNSSpec, observed: &Observed) -> Result<Option<IpAddr>, Finding> {
+fn wanted_ip(spec: &CoreDNSSpec, observed: &Observed) -> Result<Option<IpAddr>, Box<Finding>> {
     if let Some(asked) = &spec.dns_ip {
         return asked.parse().map(Some).map_err(|_| {
-            Finding::error("BadDnsIp", format!("`{asked}` is no IP address")).field(".spec.dnsIP").remedy("correct it, or leave it out")
+            let finding = Finding::error("BadDnsIp", format!("`{asked}` is no IP address"));
+            finding.field(".spec.dnsIP").remedy("correct it, or leave it out").into()
         });
     }
     if let Some(subnet) = kubeadm_subnet(observed) {
@@ -224,11 +220,12 @@ fn kubeadm_subnet(observed: &Observed) -> Option<String> {
 }
 
 /// The tenth address of a range: where kubeadm puts the DNS Service.
-fn tenth(cidr: &str, source: &str) -> Result<IpAddr, Finding> {
-    let bad = |problem: &str| {
+fn tenth(cidr: &str, source: &str) -> Result<IpAddr, Box<Finding>> {
+    let bad = |problem: &str| -> Box<Finding> {
         Finding::error("BadServiceCidr", format!("{source} says `{cidr}`, {problem}"))
             .field(".spec.dnsIP")
             .remedy("set it to the address that kubelets give to pods")
+            .into()
     };
     let (address, length) = cidr.split_once('/').ok_or_else(|| bad("which is no CIDR"))?;
     let address: IpAddr = address.parse().map_err(|_| bad("which is no CIDR"))?;

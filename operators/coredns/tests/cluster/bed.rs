@@ -21,103 +21,103 @@ use kube::{
 use serde_json::{Value, json};
 
 /// The namespace of everything.
-pub const NAMESPACE: &str = "kube-system";
+pub(crate) const NAMESPACE: &str = "kube-system";
 /// The operator's user, as the audit log names it.
-pub const OPERATOR: addon_testkit::audit::By<'static> =
+pub(crate) const OPERATOR: addon_testkit::audit::By<'static> =
     addon_testkit::audit::By::ServiceAccount(NAMESPACE, "coredns-operator");
 /// The operator's field manager.
-pub const MANAGER: &str = "addons.x-k8s.io/coredns";
+pub(crate) const MANAGER: &str = "addons.x-k8s.io/coredns";
 
 /// A cluster for one test.
-pub struct Bed {
-    pub cluster: ClusterGuard,
-    pub client: Client,
-    pub nodes: SimulatedNodes,
+pub(crate) struct Bed {
+    pub(crate) cluster: ClusterGuard,
+    pub(crate) client: Client,
+    _nodes: SimulatedNodes,
 }
 
 impl Bed {
     /// A cluster with the CRD, the operator's rights and three nodes.
-    pub async fn new() -> Result<Self> {
+    pub(crate) async fn new() -> Result<Self> {
         let bed = Self::without_crd().await?;
         bed.apply(&file("../../crds/coredns.addons.x-k8s.io.yaml")?).await?;
         Ok(bed)
     }
 
     /// A cluster with the operator's rights and three nodes.
-    pub async fn without_crd() -> Result<Self> {
+    pub(crate) async fn without_crd() -> Result<Self> {
         let cluster = TestCluster::shared().await?;
         let client = cluster.client();
         Api::<Node>::all(client.clone()).delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         let nodes = SimulatedNodes::start(client.clone(), NodeSpec::count(3)).await?;
-        let bed = Self { cluster, client, nodes };
+        let bed = Self { cluster, client, _nodes: nodes };
         bed.apply(&file("deploy/rbac.yaml")?).await?;
         Ok(bed)
     }
 
     /// Applies YAML as the test's own field manager.
-    pub async fn apply(&self, yaml: &str) -> Result<()> {
+    pub(crate) async fn apply(&self, yaml: &str) -> Result<()> {
         manifests::apply(&self.client, yaml).await.map(drop)
     }
 
     /// Runs the operator with the rights it ships with.
-    pub async fn operator(&self) -> Result<Program> {
+    pub(crate) async fn operator(&self) -> Result<Program> {
         let kubeconfig = self.kubeconfig().await?;
         self.operator_with(&kubeconfig, &[])
     }
 
-    pub async fn kubeconfig(&self) -> Result<std::path::PathBuf> {
+    pub(crate) async fn kubeconfig(&self) -> Result<std::path::PathBuf> {
         Ok(self.cluster.kubeconfig_for(NAMESPACE, "coredns-operator").await?)
     }
 
-    pub fn operator_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Program> {
+    pub(crate) fn operator_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Program> {
         let program = Path::new(env!("CARGO_BIN_EXE_coredns-operator"));
         Ok(self.cluster.run("coredns-operator", program, arguments, kubeconfig)?)
     }
 
-    pub fn resources(&self) -> Api<CoreDNS> {
+    pub(crate) fn resources(&self) -> Api<CoreDNS> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    pub fn deployments(&self) -> Api<Deployment> {
+    pub(crate) fn deployments(&self) -> Api<Deployment> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    pub fn config_maps(&self) -> Api<ConfigMap> {
+    pub(crate) fn config_maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    pub fn services(&self) -> Api<Service> {
+    pub(crate) fn services(&self) -> Api<Service> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
     /// Creates the resource `coredns` with a spec.
-    pub async fn create(&self, spec: Value) -> Result<()> {
+    pub(crate) async fn create(&self, spec: Value) -> Result<()> {
         self.create_named("coredns", spec).await
     }
 
-    pub async fn create_named(&self, name: &str, spec: Value) -> Result<()> {
+    pub(crate) async fn create_named(&self, name: &str, spec: Value) -> Result<()> {
         let resource = json!({"apiVersion": "addons.x-k8s.io/v1alpha1", "kind": "CoreDNS", "metadata": {"name": name}, "spec": spec});
         self.resources().create(&PostParams::default(), &serde_json::from_value(resource)?).await?;
         Ok(())
     }
 
     /// Changes the resource by a merge patch on its spec.
-    pub async fn change(&self, spec: Value) -> Result<()> {
+    pub(crate) async fn change(&self, spec: Value) -> Result<()> {
         let patch = Patch::Merge(json!({ "spec": spec }));
         self.resources().patch("coredns", &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
     /// Waits with a dump of what there is on failure.
-    pub fn eventually(&self) -> Eventually {
+    pub(crate) fn eventually(&self) -> Eventually {
         Eventually::new(&self.client)
-            .within(Duration::from_secs(60))
+            .within(Duration::from_mins(1))
             .namespace(NAMESPACE)
             .objects::<CoreDNS>(&(), Some(NAMESPACE))
     }
 
     /// Waits until the resource's status is about its present spec and everything is as wanted.
-    pub async fn current(&self) -> Result<Value> {
+    pub(crate) async fn current(&self) -> Result<Value> {
         self.eventually().until("coredns is Current", async || self.is_current("coredns").await.map(Some)).await
     }
 
@@ -130,11 +130,11 @@ impl Bed {
     }
 
     /// Waits until the condition has the reason, and returns the condition.
-    pub async fn condition(&self, kind: &str, reason: &str) -> Result<Value> {
+    pub(crate) async fn condition(&self, kind: &str, reason: &str) -> Result<Value> {
         self.condition_of(&self.resources(), "coredns", kind, reason).await
     }
 
-    pub async fn condition_of(&self, api: &Api<CoreDNS>, name: &str, kind: &str, reason: &str) -> Result<Value> {
+    pub(crate) async fn condition_of(&self, api: &Api<CoreDNS>, name: &str, kind: &str, reason: &str) -> Result<Value> {
         let what = format!("condition {kind} of {name} has reason {reason}");
         self.eventually()
             .until(&what, async || {
@@ -147,12 +147,12 @@ impl Bed {
     }
 
     /// The Deployment as JSON.
-    pub async fn deployment(&self) -> Result<Value> {
+    pub(crate) async fn deployment(&self) -> Result<Value> {
         Ok(json!(self.deployments().get("coredns").await?))
     }
 
     /// Everything that the operator is to have made, without what differs between two runs.
-    pub async fn state(&self) -> Result<Value> {
+    pub(crate) async fn state(&self) -> Result<Value> {
         let mut objects = Vec::new();
         for (kind, plural, group, namespaced) in [
             ("ServiceAccount", "serviceaccounts", "", true),
@@ -199,24 +199,24 @@ fn normal(mut object: Value) -> Value {
 }
 
 /// A file of this crate.
-pub fn file(path: &str) -> Result<String> {
+pub(crate) fn file(path: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     std::fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
 /// The image of the container `coredns` in a Deployment.
-pub fn image(deployment: &Value) -> &str {
+pub(crate) fn image(deployment: &Value) -> &str {
     container(deployment)["image"].as_str().unwrap_or_default()
 }
 
 /// The container `coredns` of a Deployment.
-pub fn container(deployment: &Value) -> &Value {
+pub(crate) fn container(deployment: &Value) -> &Value {
     let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
     containers.into_iter().flatten().find(|container| container["name"] == "coredns").unwrap_or(&Value::Null)
 }
 
 /// The uid and restart-relevant identity of each DNS pod: unchanged means that no pod was touched.
-pub async fn pods(bed: &Bed) -> Result<Vec<String>> {
+pub(crate) async fn pods(bed: &Bed) -> Result<Vec<String>> {
     let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(bed.client.clone(), NAMESPACE);
     let pods = pods.list(&ListParams::default().labels("k8s-app=kube-dns")).await?;
     let mut uids: Vec<_> = pods.items.into_iter().filter_map(|pod| pod.metadata.uid).collect();

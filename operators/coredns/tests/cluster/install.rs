@@ -38,7 +38,7 @@ async fn with_nothing_to_do_nothing_is_written_for_60_seconds() -> Result<()> {
     bed.current().await?;
     let recorder = bed.cluster.recorder();
     // The promise is about a span of time: this is no wait for something to happen.
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let requests = recorder.requests(OPERATOR).await?;
     let writes: Vec<_> = requests.iter().filter(|request| request.is_write()).map(Request::to_string).collect();
     assert_eq!(writes, [] as [String; 0]);

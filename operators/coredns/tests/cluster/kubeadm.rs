@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, NAMESPACE, pods};
 
 /// kubeadm's Corefile with a change that a person made: another cache time.
-pub const COREFILE: &str = ".:53 {
+pub(crate) const COREFILE: &str = ".:53 {
     errors
     health {
        lameduck 5s
@@ -39,7 +39,7 @@ pub const COREFILE: &str = ".:53 {
 
 /// Installs what kubeadm of a Kubernetes minor installs, with client-side creates, and waits until it runs.
 /// Returns the image and the pods' uids.
-pub async fn install(bed: &Bed, image: &str) -> Result<Vec<String>> {
+pub(crate) async fn install(bed: &Bed, image: &str) -> Result<Vec<String>> {
     for object in objects(image) {
         create(bed, object).await?;
     }
@@ -47,7 +47,7 @@ pub async fn install(bed: &Bed, image: &str) -> Result<Vec<String>> {
 }
 
 /// Waits until the Deployment is available; returns the pods' uids.
-pub async fn available(bed: &Bed) -> Result<Vec<String>> {
+pub(crate) async fn available(bed: &Bed) -> Result<Vec<String>> {
     bed.eventually()
         .until("the Deployment is available", async || {
             let deployment = bed.deployment().await?;
@@ -60,7 +60,7 @@ pub async fn available(bed: &Bed) -> Result<Vec<String>> {
 }
 
 /// Creates an object as kubeadm does: by Create, not by apply.
-pub async fn create(bed: &Bed, object: Value) -> Result<()> {
+pub(crate) async fn create(bed: &Bed, object: Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object)?;
     let types = object.types.clone().unwrap_or_default();
     let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
@@ -99,7 +99,7 @@ fn objects(image: &str) -> Vec<Value> {
 }
 
 /// The DNS Service under a name.
-pub fn service(name: &str) -> Value {
+pub(crate) fn service(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": name, "namespace": NAMESPACE,
             "labels": {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"},
@@ -111,7 +111,7 @@ pub fn service(name: &str) -> Value {
 }
 
 /// kubeadm's Deployment.
-pub fn deployment(image: &str) -> Value {
+pub(crate) fn deployment(image: &str) -> Value {
     let port = |name: &str, port: u16, protocol: &str| json!({"name": name, "containerPort": port, "protocol": protocol});
     let container = json!({
         "name": "coredns", "image": image, "imagePullPolicy": "IfNotPresent",

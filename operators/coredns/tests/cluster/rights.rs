@@ -46,10 +46,9 @@ async fn without(bed: &Bed, kind: &str, resource: &str, verb: &str) -> Result<Va
     };
     let mut rules = shipped.clone();
     for rule in rules.as_array_mut().into_iter().flatten() {
-        if rule["resources"].as_array().is_some_and(|resources| resources.contains(&json!(resource))) {
-            if let Some(verbs) = rule["verbs"].as_array_mut() {
-                verbs.retain(|it| it != verb);
-            }
+        let is_about_it = rule["resources"].as_array().is_some_and(|resources| resources.contains(&json!(resource)));
+        if let Some(verbs) = rule["verbs"].as_array_mut().filter(|_| is_about_it) {
+            verbs.retain(|it| it != verb);
         }
     }
     if let Some(rules) = rules.as_array_mut() {
