@@ -9,10 +9,11 @@ use std::{
 use addon_testkit::{
     Program, TestCluster,
     assets::{Assets, DEFAULT_KUBERNETES},
-    audit::By,
+    audit::{By, Request},
     nodes::{NodeSpec, SimulatedNodes},
 };
 use anyhow::{Context as _, Result, bail};
+use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -47,6 +48,9 @@ pub(super) struct Arguments {
     /// Kubernetes version; the default is the one that the Go operators were measured on
     #[arg(long, value_name = "VERSION", default_value = DEFAULT_KUBERNETES[0])]
     kubernetes: String,
+    /// Show the requests behind the times: when each arrived, and how long its answer took
+    #[arg(long)]
+    trace: bool,
 }
 
 /// One line of output. Times are medians.
@@ -135,7 +139,11 @@ impl Bench<'_> {
             let (operator, time, count) = self.start().await?;
             started.push(time);
             requests.push(count);
-            last = Some(operator);
+            if run < runs {
+                operator.kill().await?; // or it would do the next one's work
+            } else {
+                last = Some(operator);
+            }
         }
         let mut operator = last.context("there is at least one run")?;
         let idle = self.idle(&mut operator).await?;
@@ -181,6 +189,7 @@ impl Bench<'_> {
         let created = recorder.writes(By::Anyone).await?.into_iter().find(is_creation);
         let created = created.context("the audit log lacks the resource's creation")?;
         operator.kill().await?;
+        self.trace(created.time, &requests);
         Ok(milliseconds(created.time, done.answered))
     }
 
@@ -195,6 +204,7 @@ impl Bench<'_> {
             self.subject.settle(self.cluster, &recorder, &mut operator, |requests| applied(requests).is_some()).await?;
         let done = applied(&requests).context("something was applied")?;
         let count = requests.iter().filter(|request| request.time <= done.time).count();
+        self.trace(begun, &requests);
         Ok((operator, milliseconds(begun, done.answered), as_f64(count)))
     }
 
@@ -223,16 +233,25 @@ impl Bench<'_> {
         let recorder = self.cluster.recorder();
         let mut operator = self.run(&kubeconfig)?;
         self.subject.settle(self.cluster, &recorder, &mut operator, |requests| !requests.is_empty()).await?;
-        let start = Instant::now();
+        let (begin, start) = (now(), Instant::now());
         let created = self.subject.create(self.cluster).await?;
         created.available(&mut operator).await?;
         let took = start.elapsed().as_secs_f64() * 1000.0;
+        self.trace(begin, &recorder.requests(By::Anyone).await?);
         operator.kill().await?;
         Ok(round(took))
     }
 
     fn run(&self, kubeconfig: &Path) -> Result<Program> {
         Ok(self.cluster.run(self.subject.program, self.binary, &[], kubeconfig)?)
+    }
+
+    /// Shows requests with the milliseconds since `begin`.
+    fn trace(&self, begin: Timestamp, requests: &[Request]) {
+        for request in requests.iter().filter(|request| self.arguments.trace && request.time >= begin) {
+            let (arrived, took) = (milliseconds(begin, request.time), milliseconds(request.time, request.answered));
+            self.say(&format!("{arrived:>8.1} ms +{took:>6.1} ms  {request}"));
+        }
     }
 
     fn say(&self, text: &str) {
