@@ -22,7 +22,9 @@ use crate::expand::{ExpandOptions, ExpandWarning, Expanded, ExpandedServer, Word
 use crate::files::{Entry, FileSource};
 use crate::knowledge::{Knowledge, Plugin, Release};
 use crate::version::Version;
+use dispenser::Refusal;
 use plugin::{Site, Use};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// The probes of the pods, to be held against `health` and `ready`.
@@ -121,7 +123,7 @@ impl<'a> CheckOptions<'a> {
         self
     }
 
-    fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         self.release.rules_of
     }
 
@@ -265,30 +267,36 @@ fn set_up<'a>(expanded: &'a Expanded, options: &CheckOptions<'_>, findings: &mut
         .iter()
         .map(|server| ServerUses { server, zones: servers::zones_of(server), plugins: Vec::new() })
         .collect();
-    for plugin in Knowledge::get().plugins() {
-        for server in &mut servers {
-            let uses = server.server.plugins.iter().filter(|used| used.name == plugin.name);
-            let words: Vec<&Word> = uses.flat_map(|used| &used.words).collect();
-            if words.is_empty() {
-                continue;
-            }
-            advice::about_unread(plugin, server.server, options.version(), findings);
-            let site = Site { version: options.version(), zones: &server.zones, placeholders: options.node_cache };
-            match plugin::set_up(plugin, words, &site) {
-                Ok(uses) => server.plugins.push((plugin, uses)),
-                Err(refusal) => {
-                    let message = format!("plugin/{}: {}", plugin.name, refusal.message);
-                    let remedy = plugin::remedy(plugin, refusal.at.text(), options.version())
-                        .filter(|_| refusal.message.starts_with("unknown property"));
-                    let finding = Finding::new(Code::PluginSetup, &refusal.at, message);
-                    let remedy = remedy.or_else(|| advice::for_refusal(&refusal, server.server, plugin));
-                    findings.push(match remedy {
-                        Some(remedy) => finding.remedy(remedy),
-                        None => finding,
-                    });
-                }
+    let knowledge = Knowledge::get();
+    // By place of the plugin in CoreDNS's order, then by server: the words of all its uses there.
+    let mut words: BTreeMap<(usize, usize), Vec<&Word>> = BTreeMap::new();
+    for (number, server) in expanded.servers.iter().enumerate() {
+        for used in &server.plugins {
+            if let Some(place) = knowledge.plugin_place(&used.name) {
+                words.entry((place, number)).or_default().extend(&used.words);
             }
         }
     }
+    for ((place, number), words) in words {
+        let plugin = &knowledge.plugins()[place];
+        let server = &mut servers[number];
+        advice::about_unread(plugin, server.server, options.version(), findings);
+        let site = Site { version: options.version(), zones: &server.zones, placeholders: options.node_cache };
+        match plugin::set_up(plugin, words, &site) {
+            Ok(uses) => server.plugins.push((plugin, uses)),
+            Err(refusal) => findings.push(refused_plugin(plugin, &refusal, server.server, options)),
+        }
+    }
     servers
+}
+
+fn refused_plugin(plugin: &Plugin, refusal: &Refusal, server: &ExpandedServer, options: &CheckOptions<'_>) -> Finding {
+    let message = format!("plugin/{}: {}", plugin.name, refusal.message);
+    let finding = Finding::new(Code::PluginSetup, &refusal.at, message);
+    let by_name = plugin::remedy(plugin, refusal.at.text(), options.version())
+        .filter(|_| refusal.message.starts_with("unknown property"));
+    match by_name.or_else(|| advice::for_refusal(refusal, server, plugin)) {
+        Some(remedy) => finding.remedy(remedy),
+        None => finding,
+    }
 }

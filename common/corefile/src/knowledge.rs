@@ -9,6 +9,7 @@ mod reader;
 pub use arguments::{Arguments, Kind, Slot, Times};
 
 use crate::version::Version;
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// When something exists: from a release on, up to the one that removes it.
@@ -57,6 +58,8 @@ pub struct Plugin {
     pub has_own_rules: bool,
     /// Whether further words behind the arguments are read as a further use.
     pub takes_next: bool,
+    /// Whether it may be taken out for a release that does not have it: answers stay the same.
+    pub is_tuning: bool,
     no_block: Before,
     lax: Before,
     unread: Before,
@@ -120,6 +123,8 @@ pub struct Property {
     pub unique: bool,
     /// Whether further words on the line are read as properties.
     pub takes_next: bool,
+    /// Whether it may be taken out for a release that does not have it: answers stay the same.
+    pub is_tuning: bool,
 }
 
 /// A release that should not be used.
@@ -189,6 +194,8 @@ impl Release {
 pub struct Knowledge {
     releases: Vec<Version>,
     plugins: Vec<Plugin>,
+    /// Where in `plugins` each name is.
+    places: HashMap<String, usize>,
     bad: Vec<BadRelease>,
     changes: Vec<Change>,
     listeners: Vec<Listener>,
@@ -234,7 +241,12 @@ impl Knowledge {
 
     /// The plugin of that name.
     pub fn plugin(&self, name: &str) -> Option<&Plugin> {
-        self.plugins.iter().find(|plugin| plugin.name == name)
+        self.plugin_place(name).map(|place| &self.plugins[place])
+    }
+
+    /// The place of a plugin in [`Self::plugins`].
+    pub(crate) fn plugin_place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
     }
 
     /// Whether the image of that release has the plugin.

@@ -8,7 +8,8 @@
 //! - [`Corefile::expand`] gives the **text that CoreDNS would run** ([`Expanded`]): snippets and imported files in
 //!   place, environment references replaced. Its errors are CoreDNS's own, with line and column.
 //!
-//! [`Knowledge`] says what each CoreDNS release accepts, and [`check()`] judges a text as that release would.
+//! [`Knowledge`] says what each CoreDNS release accepts, and [`check()`] judges a text as that release would;
+//! [`migrate()`] takes it from one release to another.
 //!
 //! The crate is pure: no network, no clock, no file system (files and environment are given by the caller). No input
 //! makes it panic or hang; time and memory grow linearly with the input, within [`Limits`].
@@ -37,8 +38,10 @@ mod error;
 mod expand;
 mod files;
 mod knowledge;
+mod kubeadm;
 mod lexer;
 mod limits;
+mod migrate;
 mod node;
 mod parser;
 mod query;
@@ -57,7 +60,9 @@ pub use files::{Entry, FileSource, MemoryFiles};
 pub use knowledge::{
     Arguments, BadRelease, Change, Kind, Knowledge, Lifetime, Listener, Plugin, Property, Release, Slot, Times, Uses,
 };
+pub use kubeadm::KubeadmDefault;
 pub use limits::Limits;
+pub use migrate::{Held, Migration, Notice, NoticeKind, Reason, Suggestion, migrate};
 pub use parser::{parse, parse_named, parse_with};
 pub use query::{HealthEndpoint, ReadyEndpoint};
 pub use span::{Position, Span};

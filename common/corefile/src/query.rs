@@ -6,6 +6,7 @@
 use crate::expand::{ExpandOptions, Expanded, ExpandedPlugin, ExpandedServer, Word};
 use crate::tree::Corefile;
 use crate::zone::ServerKey;
+use std::collections::HashSet;
 
 /// The `health` plugin: the process is alive.
 ///
@@ -45,12 +46,13 @@ impl Expanded {
     /// See [`Corefile::kubernetes_zones`].
     pub fn kubernetes_zones(&self) -> Vec<String> {
         let mut zones = Vec::new();
+        let mut seen = HashSet::new();
         for server in &self.servers {
             for plugin in server.plugins.iter().filter(|plugin| plugin.name == "kubernetes") {
                 let arguments: Vec<&str> = plugin.arguments().map(Word::text).collect();
                 let keys = if arguments.is_empty() { server.key_texts() } else { arguments };
                 for zone in keys.into_iter().filter_map(|key| ServerKey::read(key).ok()).flat_map(|key| key.zones) {
-                    if !zones.contains(&zone) {
+                    if seen.insert(zone.clone()) {
                         zones.push(zone);
                     }
                 }

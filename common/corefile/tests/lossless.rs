@@ -3,7 +3,8 @@
 #![allow(clippy::format_collect)] // speed does not matter here
 
 use corefile::{
-    Corefile, Directive, Environment, ExpandOptions, Limits, MemoryFiles, environment_references, expand, parse,
+    CheckOptions, Corefile, Directive, Environment, ExpandOptions, Limits, MemoryFiles, Version, check,
+    environment_references, expand, migrate, parse,
 };
 use proptest::prelude::*;
 
@@ -113,6 +114,10 @@ proptest! {
             prop_assert_eq!(file.to_string(), text);
             check_tree(&file);
             let _ = (file.kubernetes_zones(), file.cluster_domain(), file.health(), file.ready());
+            let _ = file.kubeadm_default();
+            for (from, to) in [(Version::new(1, 2, 6), Version::new(1, 15, 0)), (Version::new(1, 15, 0), Version::new(1, 4, 0))] {
+                let _ = migrate("Corefile", file.source(), from, &CheckOptions::new(to));
+            }
         }
     }
 
@@ -204,12 +209,20 @@ fn time_grows_linearly() {
         format!(". {{\n{}}}", "cache\n{\n}\n".repeat(size / 10)),
         format!("(s) {{\n log\n}}\n. {{\n{}}}", "import s\n".repeat(9_999)),
         format!(". {{\nforward {}\n}}", "{$A}".repeat(size / 8)),
+        format!(". {{\n{}}}", "forward a.org 127.0.0.1\n".repeat(size / 20)),
+        format!(". {{\nhosts {{\n{}}}\n}}", "10.0.0.1 a\n".repeat(size / 10)),
+        format!(". {{\nkubernetes a {{\n{}}}\n}}", "upstream\n".repeat(size / 10)),
+        format!("{} {{\nbind {}\n}}", "a ".repeat(size / 10), "::1 ".repeat(size / 10)),
+        (0..size / 20).map(|zone| format!("z{zone} {{\n cache\n}}\n")).collect(),
     ] {
         let started = std::time::Instant::now();
         let environment = Environment::new();
         let _ = parse(&text);
         let _ = expand("Corefile", &text, &ExpandOptions::new().environment(&environment));
-        assert!(started.elapsed().as_secs() < 5, "{text:.40}");
+        let target = CheckOptions::new(Version::new(1, 14, 7));
+        let _ = check("Corefile", &text, &target);
+        let _ = migrate("Corefile", &text, Version::new(1, 6, 5), &target);
+        assert!(started.elapsed().as_secs() < 10, "{text:.40}");
     }
 }
 

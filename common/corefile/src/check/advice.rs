@@ -10,6 +10,7 @@ use crate::knowledge::{Arguments, Kind, Knowledge, Plugin, Uses};
 use crate::span::Position;
 use crate::version::Version;
 use crate::zone::ServerKey;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// The two placeholders that node-cache fills in when it starts.
@@ -110,33 +111,41 @@ fn relative_path(word: &Word, version: Version) -> Finding {
 }
 
 fn about_forwards(server: &ServerUses<'_>, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
-    let mut seen: Vec<(Vec<String>, &Word)> = Vec::new();
+    let mut taken: HashMap<String, &Word> = HashMap::new();
+    let keys = server.server.keys.iter().filter_map(|(key, _)| ServerKey::read(key).ok());
+    let own_ports: HashSet<String> = keys.map(|key| key.port).collect();
     for this in server.uses("forward") {
         let Some((from, targets)) = this.arguments.split_first() else { continue };
-        let zones = ServerKey::read(from.text()).map(|key| key.zones).unwrap_or_default();
-        let earlier = seen
-            .iter()
-            .find(|(earlier, _)| zones.iter().all(|zone| earlier.iter().any(|parent| is_under(zone, parent))));
-        if let Some((_, first)) = earlier.filter(|_| !zones.is_empty()) {
-            let message =
-                format!("this forward never gets a query: the one on line {} takes them all", first.position().line);
-            let remedy = "join the two in one forward with all addresses, or put the narrower zone first";
-            findings.push(Finding::new(Code::ForwardShadowed, this.name, message).remedy(remedy));
-        }
-        if !this.has("except") {
-            seen.push((zones, this.name));
+        let zone = ServerKey::read(from.text()).ok().and_then(|key| key.zones.into_iter().next());
+        if let Some(zone) = zone {
+            if let Some(first) = parents(&zone).find_map(|parent| taken.get(parent)) {
+                let line = first.position().line;
+                let message = format!("this forward never gets a query: the one on line {line} takes them all");
+                let remedy = "join the two in one forward with all addresses, or put the narrower zone first";
+                findings.push(Finding::new(Code::ForwardShadowed, this.name, message).remedy(remedy));
+            } else if !this.has("except") {
+                taken.insert(zone, this.name);
+            }
         }
         for target in targets {
-            about_target(target, server, options, findings);
+            about_target(target, server, &own_ports, options, findings);
         }
     }
 }
 
-fn is_under(zone: &str, parent: &str) -> bool {
-    parent == "." || zone == parent || zone.ends_with(&format!(".{parent}"))
+/// A zone and all that it lies in, the root last.
+fn parents(zone: &str) -> impl Iterator<Item = &str> {
+    let inner = std::iter::successors(Some(zone), |zone| zone.split_once('.').map(|(_, parent)| parent));
+    inner.filter(|zone| !zone.is_empty()).chain(std::iter::once("."))
 }
 
-fn about_target(target: &Word, server: &ServerUses<'_>, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
+fn about_target(
+    target: &Word,
+    server: &ServerUses<'_>,
+    own_ports: &HashSet<String>,
+    options: &CheckOptions<'_>,
+    findings: &mut Vec<Finding>,
+) {
     let (_, host) = crate::zone::Transport::of(target.text());
     let (name, port) = values::split_host_port(host).unwrap_or((host, "53"));
     let address = values::without_zone(name.trim_matches(['[', ']'])).parse::<IpAddr>();
@@ -149,9 +158,7 @@ fn about_target(target: &Word, server: &ServerUses<'_>, options: &CheckOptions<'
         }
         return;
     };
-    let own_ports = server.server.keys.iter().filter_map(|(key, _)| ServerKey::read(key).ok());
-    let to_itself =
-        address.is_loopback() && server.uses("bind").is_empty() && own_ports.into_iter().any(|key| key.port == port);
+    let to_itself = address.is_loopback() && server.uses("bind").is_empty() && own_ports.contains(port);
     if options.cluster_dns.contains(&address) && !options.node_cache {
         let message = format!("{address} is the cluster's DNS Service, which leads back to this CoreDNS");
         let remedy = "forward to the servers outside the cluster, such as those in /etc/resolv.conf of the node";

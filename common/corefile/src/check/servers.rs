@@ -5,7 +5,7 @@ use crate::expand::{Expanded, ExpandedServer, Word};
 use crate::knowledge::Knowledge;
 use crate::version::Version;
 use crate::zone::{ServerKey, Transport};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The zones of a server, as far as its addresses can be read.
 pub(super) fn zones_of(server: &ExpandedServer) -> Vec<String> {
@@ -93,13 +93,16 @@ impl Place {
     }
 }
 
+/// More combinations of zones and addresses than this are not looked at.
+const MOST_PLACES: usize = 200_000;
+
 /// The addresses that a server binds to; the empty one for all.
 fn addresses(server: &ServerUses<'_>) -> Vec<String> {
     let uses = server.uses("bind");
     if uses.is_empty() {
         return vec![String::new()];
     }
-    let excepted: Vec<&str> =
+    let excepted: HashSet<&str> =
         uses.iter().flat_map(|this| &this.properties).flat_map(|(_, words)| words).map(|word| word.text()).collect();
     let all = uses.iter().flat_map(|this| &this.arguments).map(|word| word.text());
     all.filter(|address| !excepted.contains(address)).map(str::to_owned).collect()
@@ -133,6 +136,12 @@ pub(super) fn check_overlaps(servers: &[ServerUses<'_>], options: &CheckOptions<
     let mut by_port: HashMap<(Transport, String), [Option<&Word>; 2]> = HashMap::new();
     for server in servers {
         let has_view = !server.uses("view").is_empty();
+        if server.zones.len().saturating_mul(addresses(server).len()) > MOST_PLACES {
+            let (_, word) = &server.server.keys[0];
+            let message = format!("more than {MOST_PLACES} combinations of zones and addresses in one server");
+            findings.push(Finding::new(Code::Limit, word, message));
+            continue;
+        }
         for (place, word) in places(server, version) {
             let ports = by_port.entry((place.transport, place.port.clone())).or_default();
             ports[usize::from(!place.address.is_empty())].get_or_insert(word);

@@ -66,7 +66,9 @@ fn read_line(line: &str, knowledge: &mut Knowledge) -> Option<()> {
         "node-cache-plugins" => knowledge.node_cache_plugins.extend(words.into_iter().map(str::to_owned)),
         "plugin" => {
             let (head, arguments) = rest.split_once(':')?;
-            knowledge.plugins.push(plugin(head, arguments)?);
+            let plugin = plugin(head, arguments)?;
+            knowledge.places.insert(plugin.name.clone(), knowledge.plugins.len());
+            knowledge.plugins.push(plugin);
         }
         _ => return None,
     }
@@ -102,6 +104,7 @@ fn plugin(head: &str, list: &str) -> Option<Plugin> {
         properties: Vec::new(),
         has_own_rules: false,
         takes_next: false,
+        is_tuning: false,
         no_block: Before::Never,
         lax: Before::Never,
         unread: Before::Never,
@@ -124,6 +127,7 @@ fn plugin(head: &str, list: &str) -> Option<Plugin> {
             "unread" => plugin.unread = before,
             "own" => plugin.has_own_rules = true,
             "next" => plugin.takes_next = true,
+            "tuning" => plugin.is_tuning = true,
             _ => return None,
         }
     }
@@ -138,11 +142,13 @@ fn property(head: &str, list: &str) -> Option<Property> {
         arguments: arguments(list)?,
         unique: false,
         takes_next: false,
+        is_tuning: false,
     };
     for word in words {
         match word {
             "unique" => property.unique = true,
             "next" => property.takes_next = true,
+            "tuning" => property.is_tuning = true,
             word if lifetime(word, &mut property.lifetime)? => {}
             _ => return None,
         }

@@ -8,6 +8,7 @@ use crate::expand::Word;
 use crate::knowledge::{Kind, Plugin, Property};
 use crate::version::Version;
 use crate::zone::{ServerKey, parse_range};
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 /// Refuses the first word that a test does not take.
@@ -133,12 +134,14 @@ pub(super) fn header<'a>(d: &mut Dispenser<'a>, this: &mut Use<'a>, site: &Site<
 /// Lines that are no properties are entries, until `fallthrough` has been read.
 pub(super) fn hosts<'a>(plugin: &Plugin, d: &mut Dispenser<'a>, this: &mut Use<'a>, site: &Site<'_>) -> Outcome {
     this.arguments = d.rest_of_line();
+    let mut falls_through = false;
     while d.next_block() {
         let name = d.word();
         let known = plugin.property(name.text()).filter(|property| property.lifetime.covers(site.version));
+        falls_through |= name.text() == "fallthrough";
         let words = match known {
             Some(property) => arguments(&property.arguments, property.takes_next, d, site.version)?,
-            None if this.has("fallthrough") => return Err(d.unknown_property()),
+            None if falls_through => return Err(d.unknown_property()),
             None => d.rest_of_line(),
         };
         this.properties.push((name, words));
@@ -294,8 +297,9 @@ pub(super) fn kubernetes(this: &Use<'_>, site: &Site<'_>) -> Outcome {
         return Err(refuse(this.name, "zonal requires the endpoint cache; remove noendpoints"));
     }
     let Some((_, multicluster)) = this.property("multicluster") else { return Ok(()) };
+    let zones: HashSet<&String> = zones.iter().collect();
     each(multicluster.iter(), |word| match ServerKey::read(word) {
-        Ok(key) if key.zones.iter().any(|zone| !zones.contains(zone)) => {
+        Ok(key) if key.zones.iter().any(|zone| !zones.contains(&zone)) => {
             Err(format!("is not authoritative for the multicluster zone {word}"))
         }
         _ => Ok(()),
@@ -310,31 +314,30 @@ pub(super) fn require(arguments: &[&Word], what: &str, known: impl Fn(&str) -> b
 }
 
 pub(super) fn tsig(this: &Use<'_>) -> Outcome {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (_, arguments) in this.properties.iter().filter(|(name, _)| name.text() == "secret") {
         let Some(key) = arguments.first() else { continue };
         let name = key.text().trim_end_matches('.').to_lowercase();
         if seen.contains(&name) {
             return Err(refuse(key, format!("key {name:?} redefined")));
         }
-        seen.push(name);
+        seen.insert(name);
     }
     Ok(())
 }
 
 /// Zones of clouds: parts with colons between, each once.
 pub(super) fn pairs(this: &Use<'_>, parts: usize) -> Outcome {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for word in &this.arguments {
         let text = word.text();
         let found: Vec<&str> = text.splitn(parts, ':').collect();
         if found.len() != parts || found.contains(&"") {
             return Err(refuse(word, format!("invalid zone {text:?}")));
         }
-        if seen.contains(&text) {
+        if !seen.insert(text) {
             return Err(refuse(word, format!("conflict zone {text:?}")));
         }
-        seen.push(text);
     }
     Ok(())
 }
