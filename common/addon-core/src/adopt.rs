@@ -44,7 +44,9 @@ pub fn desired(
     if let Some(deferred) = objects.iter().find(|desired| desired.deferred) {
         // Immutable configuration that nothing would mount yet.
         let mounted = crate::render::config_maps_of(&deferred.object);
-        objects.retain(|desired| desired.object.kind() != "ConfigMap" || !mounted.contains(&desired.object.name().to_owned()));
+        objects.retain(|desired| {
+            desired.object.kind() != "ConfigMap" || !mounted.contains(&desired.object.name().to_owned())
+        });
     }
     (objects, findings)
 }

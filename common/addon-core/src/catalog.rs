@@ -96,12 +96,12 @@ impl Catalog {
         }
         for (minor, lines) in &catalog.kubernetes {
             for line in lines {
-                let kubernetes: Version = format!("{minor}.{}", line.from_patch).parse().map_err(|_| {
-                    format!("`{minor}` is no Kubernetes minor (expected e.g. `1.34`)")
-                })?;
-                let fits = catalog.release(&line.recommended).is_some_and(|release| {
-                    release.known_bad.is_none() && kubernetes.is_in(&release.kubernetes)
-                });
+                let kubernetes: Version = format!("{minor}.{}", line.from_patch)
+                    .parse()
+                    .map_err(|_| format!("`{minor}` is no Kubernetes minor (expected e.g. `1.34`)"))?;
+                let fits = catalog
+                    .release(&line.recommended)
+                    .is_some_and(|release| release.known_bad.is_none() && kubernetes.is_in(&release.kubernetes));
                 if !fits {
                     return Err(format!("{minor} recommends {}, which is not offered for it", line.recommended));
                 }
@@ -151,8 +151,11 @@ impl Catalog {
         };
         if let Some(bad) = self.release(&version).and_then(|release| release.known_bad.as_ref()) {
             findings.push(
-                Finding::warning("KnownBadVersion", format!("{} {version}: {} ({})", self.addon, bad.reason, bad.evidence))
-                    .remedy(format!("use {}", bad.instead)),
+                Finding::warning(
+                    "KnownBadVersion",
+                    format!("{} {version}: {} ({})", self.addon, bad.reason, bad.evidence),
+                )
+                .remedy(format!("use {}", bad.instead)),
             );
         }
         Ok(Resolution { version, recommended, findings })

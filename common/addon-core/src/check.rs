@@ -57,23 +57,27 @@ mod tests {
     fn set(account: &str, subject: &str) -> Vec<Object> {
         let object = |value: Value| Object::new(value).unwrap();
         vec![
-            object(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "dns", "namespace": "n"}})),
-            object(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "idle", "namespace": "n"}})),
+            object(
+                json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "dns", "namespace": "n"}}),
+            ),
+            object(
+                json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "idle", "namespace": "n"}}),
+            ),
             object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
                 "metadata": {"name": "dns"}, "subjects": [{"kind": "ServiceAccount", "name": subject, "namespace": "n"}]})),
-            object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "dns", "namespace": "n"},
-                "spec": {"template": {"spec": {"serviceAccountName": account}}}})),
+            object(
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "dns", "namespace": "n"},
+                "spec": {"template": {"spec": {"serviceAccountName": account}}}}),
+            ),
         ]
     }
 
     #[test]
     fn the_workloads_account_is_the_one_that_is_bound() {
         assert_eq!(service_accounts(&set("dns", "dns")), []);
-        for (account, subject, part) in [
-            ("other", "dns", "not part of the add-on"),
-            ("dns", "other", "no binding"),
-            ("idle", "dns", "no binding"),
-        ] {
+        for (account, subject, part) in
+            [("other", "dns", "not part of the add-on"), ("dns", "other", "no binding"), ("idle", "dns", "no binding")]
+        {
             let findings = service_accounts(&set(account, subject));
             assert_eq!(findings.len(), 1);
             assert!(findings[0].message.contains(part), "{}", findings[0]);

@@ -101,9 +101,10 @@ impl Owners {
     /// Reads `metadata.managedFields`; entries for subresources are left out.
     pub fn of(live: &Object) -> Self {
         let entries = live.value().pointer("/metadata/managedFields").and_then(Value::as_array);
-        let read = entries.into_iter().flatten().filter(|entry| {
-            entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty)
-        });
+        let read = entries
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty));
         Self(
             read.map(|entry| {
                 let manager = entry.get("manager").and_then(Value::as_str).unwrap_or("unknown");
@@ -138,9 +139,7 @@ fn read_fields(path: &FieldPath, set: &Map<String, Value>, found: &mut BTreeSet<
         let segment = match key.split_once(':') {
             Some(("f", name)) => Segment::Field(name.to_owned()),
             Some(("k", keys)) => match serde_json::from_str::<BTreeMap<String, Value>>(keys) {
-                Ok(keys) => {
-                    Segment::Item(keys.into_iter().map(|(name, value)| (name, value.to_string())).collect())
-                }
+                Ok(keys) => Segment::Item(keys.into_iter().map(|(name, value)| (name, value.to_string())).collect()),
                 Err(_) => continue,
             },
             Some(("v", member)) => Segment::Member(member.to_owned()),
@@ -200,8 +199,10 @@ mod tests {
     }
 
     fn service(ports: &Value, managed: &Value) -> Object {
-        object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "managedFields": managed},
-            "spec": {"selector": {"k8s-app": "kube-dns"}, "ports": ports}}))
+        object(
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "managedFields": managed},
+            "spec": {"selector": {"k8s-app": "kube-dns"}, "ports": ports}}),
+        )
     }
 
     #[test]

@@ -126,9 +126,7 @@ impl Package {
         let sources: Vec<_> = self.objects.iter().map(source_of).collect();
         let known = |source: &str| {
             sources.iter().any(|known| known == source)
-                || source.strip_suffix("/*").is_some_and(|kind| {
-                    self.objects.iter().any(|object| object.kind() == kind)
-                })
+                || source.strip_suffix("/*").is_some_and(|kind| self.objects.iter().any(|object| object.kind() == kind))
         };
         let fields = &self.metadata.fields;
         let refs = self.metadata.setters.values().flatten().chain(&fields.enforced).chain(&fields.defaulted);
@@ -142,8 +140,11 @@ impl Package {
         }
         for (setting, references) in &self.metadata.setters {
             for reference in references {
-                let mut object = self.objects[sources.iter().position(|source| *source == reference.source)
-                    .ok_or_else(|| format!("setting {setting}: {} is no single object", reference.source))?].clone();
+                let mut object = self.objects[sources
+                    .iter()
+                    .position(|source| *source == reference.source)
+                    .ok_or_else(|| format!("setting {setting}: {} is no single object", reference.source))?]
+                .clone();
                 if !reference.path.set(object.value_mut(), serde_json::Value::Null) {
                     return Err(format!("setting {setting}: {} has no {}", reference.source, reference.path));
                 }
@@ -187,8 +188,7 @@ pub(crate) fn short_hash(value: &serde_json::Value) -> String {
 impl FieldRef {
     /// Whether this names the field of that object, or one around it.
     pub fn covers(&self, source: &str, path: &FieldPath) -> bool {
-        let same = self.source == source
-            || self.source.strip_suffix('*').is_some_and(|kind| source.starts_with(kind));
+        let same = self.source == source || self.source.strip_suffix('*').is_some_and(|kind| source.starts_with(kind));
         same && self.path.covers(path)
     }
 }
@@ -226,7 +226,8 @@ mod tests {
     #[test]
     fn the_digest_is_of_the_content_alone() {
         let one = read(METADATA).unwrap();
-        let two = Package::from_files(&[("manifests/dns.yaml", MANIFEST), ("metadata/package.yaml", METADATA)]).unwrap();
+        let two =
+            Package::from_files(&[("manifests/dns.yaml", MANIFEST), ("metadata/package.yaml", METADATA)]).unwrap();
         assert_eq!(one.digest, two.digest);
         assert_ne!(one.digest, read(&format!("{METADATA}# x\n")).unwrap().digest);
         assert_eq!(one.objects.len(), 1);

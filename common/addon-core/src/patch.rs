@@ -81,7 +81,8 @@ impl Target {
     /// Reads a `target`, or takes the identity of a bare object.
     fn read(target: &Value, body: &Value) -> Result<Self, Failure> {
         let from = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let identity = if target.get("metadata").is_some() || target.get("apiVersion").is_some() { body } else { target };
+        let identity =
+            if target.get("metadata").is_some() || target.get("apiVersion").is_some() { body } else { target };
         let mut fields: Vec<_> = [
             ("/apiVersion", from(identity, "/apiVersion")),
             ("/kind", from(identity, "/kind")),
@@ -118,9 +119,10 @@ impl Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let fields = self.fields.iter().map(|(pointer, value)| {
-            format!("{} {value}", pointer.rsplit('/').next().unwrap_or_default())
-        });
+        let fields = self
+            .fields
+            .iter()
+            .map(|(pointer, value)| format!("{} {value}", pointer.rsplit('/').next().unwrap_or_default()));
         let labels = self.labels.iter().map(|(key, value)| format!("label {key}={value}"));
         f.write_str(&fields.chain(labels).collect::<Vec<_>>().join(", "))
     }
@@ -225,7 +227,10 @@ mod tests {
         assert_eq!(object["spec"].get("replicas"), None);
         assert_eq!(pod["containers"][0]["image"], "a", "the rest of the container stays");
         assert_eq!(pod["containers"][0]["ports"][0]["hostPort"], 53);
-        assert_eq!(pod["containers"][0]["ports"][1], json!({"containerPort": 53, "protocol": "TCP", "name": "dns-tcp"}));
+        assert_eq!(
+            pod["containers"][0]["ports"][1],
+            json!({"containerPort": 53, "protocol": "TCP", "name": "dns-tcp"})
+        );
         assert_eq!(pod["containers"][1]["name"], "sidecar");
         assert_eq!(pod["tolerations"], json!([{"key": "y"}]), "an atomic list is replaced");
     }
@@ -235,9 +240,11 @@ mod tests {
         let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]);
         let text = "- {op: replace, path: /spec/replicas, value: 3}";
         for patch in [operations, json!(text)] {
-            for target in [json!({"kind": "Deployment"}), json!({"labelSelector": "k8s-app=kube-dns"}),
-                json!({"group": "apps", "version": "v1", "kind": "Deployment", "name": "coredns"})]
-            {
+            for target in [
+                json!({"kind": "Deployment"}),
+                json!({"labelSelector": "k8s-app=kube-dns"}),
+                json!({"group": "apps", "version": "v1", "kind": "Deployment", "name": "coredns"}),
+            ] {
                 assert_eq!(patched(json!({"target": target, "patch": patch}))["spec"]["replicas"], 3);
             }
         }
@@ -245,10 +252,12 @@ mod tests {
 
     #[test]
     fn directives_delete_and_replace() {
-        let object = patched(json!({"target": {"name": "coredns"}, "patch": {"spec": {"template": {"spec": {"containers": [
+        let object =
+            patched(json!({"target": {"name": "coredns"}, "patch": {"spec": {"template": {"spec": {"containers": [
             {"name": "coredns", "ports": [{"containerPort": 53, "protocol": "UDP", "$patch": "delete"}]}]}}}}}));
         assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["ports"].as_array().unwrap().len(), 1);
-        let object = patched(json!({"target": {"name": "coredns"}, "patch": {"spec": {"template": {"spec": {"containers": [
+        let object =
+            patched(json!({"target": {"name": "coredns"}, "patch": {"spec": {"template": {"spec": {"containers": [
             {"$patch": "replace"}, {"name": "other"}]}}}}}));
         assert_eq!(object["spec"]["template"]["spec"]["containers"], json!([{"name": "other"}]));
     }

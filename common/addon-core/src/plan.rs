@@ -129,7 +129,9 @@ impl Action {
     /// The object that the action is about.
     pub fn target(&self) -> ObjectKey {
         match self {
-            Self::Apply { target, .. } | Self::RemoveItems { target, .. } | Self::Delete { target, .. } => target.clone(),
+            Self::Apply { target, .. } | Self::RemoveItems { target, .. } | Self::Delete { target, .. } => {
+                target.clone()
+            }
             Self::ConfirmAccess(access) => access.key(),
         }
     }
@@ -143,7 +145,10 @@ pub fn plan_all(addon: &dyn Addon, observed: &Observed) -> Vec<Plan> {
         if resource.namespace() != observed.namespace {
             let finding = Finding::error(
                 "WrongNamespace",
-                format!("only resources in namespace {} count, since whoever writes one controls every node", observed.namespace),
+                format!(
+                    "only resources in namespace {} count, since whoever writes one controls every node",
+                    observed.namespace
+                ),
             )
             .remedy(format!("create it in {}, or start the operator with --namespace", observed.namespace));
             refuse(resource, observed, finding)
@@ -164,7 +169,9 @@ pub fn hold_all(observed: &Observed) -> Vec<Plan> {
     let failures = observed.failures.iter().filter(|(key, _)| key.name.is_empty());
     let findings: Vec<_> = failures.map(|(_, failure)| Finding::error(&failure.reason, &failure.message)).collect();
     let elected = elect(observed).into_iter();
-    let hold = |resource| conclude(resource, observed, Desired { findings: findings.clone(), ..Desired::default() }, Vec::new());
+    let hold = |resource| {
+        conclude(resource, observed, Desired { findings: findings.clone(), ..Desired::default() }, Vec::new())
+    };
     elected.map(hold).collect()
 }
 

@@ -41,7 +41,11 @@ pub fn manifests(addon: &dyn Addon, packages: &[Package], namespace: &str) -> Ve
             } else {
                 rule(kind, &["create", "patch"], Some(object.name()))
             };
-            if kind.namespaced { local.push(rule) } else { cluster.push(rule) }
+            if kind.namespaced {
+                local.push(rule)
+            } else {
+                cluster.push(rule)
+            }
             if object.kind() == "ClusterRole" {
                 cluster.extend(object.value()["rules"].as_array().into_iter().flatten().cloned());
             }

@@ -90,11 +90,11 @@ fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[W
         .map(|finding| (finding.code.clone(), finding.to_string()))
         .collect();
     let stalled = errors.first().cloned();
-    let waits: Vec<_> = desired.objects.iter().filter_map(|desired| observed.failures.get(&desired.object.key())).collect();
+    let waits: Vec<_> =
+        desired.objects.iter().filter_map(|desired| observed.failures.get(&desired.object.key())).collect();
     errors.extend(waits.iter().filter(|it| it.is_error).map(|it| (it.reason.clone(), it.message.clone())));
 
-    let health: Vec<_> =
-        desired.workloads.iter().map(|key| (key, observed.get(key).map(Health::of))).collect();
+    let health: Vec<_> = desired.workloads.iter().map(|key| (key, observed.get(key).map(Health::of))).collect();
     let mut again_in = None;
     for (key, health) in &health {
         let Some(health) = health else { continue };
@@ -111,12 +111,15 @@ fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[W
     }
     errors.dedup();
 
-    let missing = health.iter().find(|(_, health)| health.is_none()).map(|(key, _)| format!("{key} does not exist yet"));
-    let unavailable =
-        health.iter().find(|(_, health)| health.as_ref().is_some_and(|it| !it.available)).map(|(key, _)| format!("{key}: too few pods are available"));
-    let rolling = health.iter().find_map(|(key, health)| {
-        health.as_ref()?.rolling.as_ref().map(|rolling| format!("{key}: {rolling}"))
-    });
+    let missing =
+        health.iter().find(|(_, health)| health.is_none()).map(|(key, _)| format!("{key} does not exist yet"));
+    let unavailable = health
+        .iter()
+        .find(|(_, health)| health.as_ref().is_some_and(|it| !it.available))
+        .map(|(key, _)| format!("{key}: too few pods are available"));
+    let rolling = health
+        .iter()
+        .find_map(|(key, health)| health.as_ref()?.rolling.as_ref().map(|rolling| format!("{key}: {rolling}")));
     let applying = waves.first().filter(|wave| wave.name != "clean-up").map(|wave| {
         waits.iter().find(|it| !it.is_error).map_or_else(|| format!("applying: {}", wave.name), |it| it.message.clone())
     });
@@ -132,7 +135,9 @@ fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[W
         None => ("False", "AsExpected", "nothing is wrong".to_owned()),
     };
     let progressing = match (&applying, &rolling, &stalled) {
-        (_, _, Some((reason, _))) => ("False", reason.as_str(), "nothing is written until the errors are gone".to_owned()),
+        (_, _, Some((reason, _))) => {
+            ("False", reason.as_str(), "nothing is written until the errors are gone".to_owned())
+        }
         (Some(message), _, _) => ("True", "Applying", message.clone()),
         (None, Some(message), _) => ("True", "RollingOut", message.clone()),
         (None, None, None) => ("False", "AsExpected", "everything is applied".to_owned()),
@@ -206,7 +211,10 @@ fn findings(all: &[Finding]) -> Vec<Finding> {
     if all.len() > MAX_FINDINGS {
         shown.pop();
         let more = all.len() - shown.len();
-        shown.push(Finding { severity: Severity::Note, ..Finding::note("MoreFindings", format!("{more} more findings")) });
+        shown.push(Finding {
+            severity: Severity::Note,
+            ..Finding::note("MoreFindings", format!("{more} more findings"))
+        });
     }
     for finding in &mut shown {
         finding.message = bounded(&finding.message);

@@ -61,8 +61,7 @@ impl FromStr for Version {
         if !suffix.is_empty() && !is_suffix {
             return Err(bad());
         }
-        let numbers: Vec<u64> =
-            numbers.split('.').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let numbers: Vec<u64> = numbers.split('.').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
         match numbers[..] {
             [major, minor, patch] => Ok(Self { major, minor, patch, suffix: suffix.to_owned() }),
             _ => Err(bad()),
@@ -147,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_no_version_is_refused() {
-        for text in ["", "v", "1", "1.2", "1.2.3.4", "1.2.x", "latest", "1.2.3 ", "1.2.3-", "99999999999999999999.1.1"] {
+        for text in ["", "v", "1", "1.2", "1.2.3.4", "1.2.x", "latest", "1.2.3 ", "1.2.3-", "99999999999999999999.1.1"]
+        {
             assert!(text.parse::<Version>().is_err(), "{text}");
         }
     }

@@ -193,12 +193,16 @@ impl Cache {
             (namespace, Some(name)) => format!("{namespace}/{name}"),
             (namespace, None) => format!("in namespace {namespace}"),
         };
-        let what = if matches!(&error, CallError::Kube(kube::Error::Api(status)) if status.code == 404) { String::new() } else { what };
+        let what = if matches!(&error, CallError::Kube(kube::Error::Api(status)) if status.code == 404) {
+            String::new()
+        } else {
+            what
+        };
         let failure = describe(&error, &Attempt { verbs: &["list", "watch"], kind: &scope.kind, what });
         let mut state = self.state();
         // An expired watch and a lost connection are everyday; they heal by themselves, and nothing could be written.
-        let known = is_definite(&error)
-            && state.failures.insert(scope.key(), failure.clone()).as_ref() == Some(&failure);
+        let known =
+            is_definite(&error) && state.failures.insert(scope.key(), failure.clone()).as_ref() == Some(&failure);
         drop(state);
         if !known {
             tracing::warn!(kind = scope.kind.kind, "{}", failure.message);

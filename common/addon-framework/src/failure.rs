@@ -29,10 +29,7 @@ pub(crate) fn describe(error: &CallError, attempt: &Attempt<'_>) -> Failure {
         403 => ("Forbidden", forbidden(status, verbs, kind, &subject)),
         404 if what.is_empty() => (
             "KindNotServed",
-            format!(
-                "the API server does not serve {}.{}; apply the CustomResourceDefinition",
-                kind.plural, kind.group
-            ),
+            format!("the API server does not serve {}.{}; apply the CustomResourceDefinition", kind.plural, kind.group),
         ),
         409 => ("Conflict", format!("{subject}: {}; it is planned anew", status.message)),
         422 => ("Invalid", format!("the API server refuses {subject}: {}", status.message)),
@@ -93,8 +90,13 @@ mod tests {
         assert!(!described(409, "changed", "x").is_error);
         assert!(described(422, "bad", "x").is_error);
         assert_eq!(described(404, "", "").reason, "KindNotServed");
-        assert!(describe(&CallError::Timeout, &Attempt { verbs: &["get"], kind: kind_of("", "Service").unwrap(), what: "a".into() })
+        assert!(
+            describe(
+                &CallError::Timeout,
+                &Attempt { verbs: &["get"], kind: kind_of("", "Service").unwrap(), what: "a".into() }
+            )
             .message
-            .contains("no answer"));
+            .contains("no answer")
+        );
     }
 }

@@ -89,7 +89,8 @@ impl Reconciler {
 
     fn wake_up(&self, plans: &[Plan]) -> Option<Instant> {
         let now = Instant::now();
-        let timers = plans.iter().filter_map(|plan| plan.again_in).map(|seconds| now + Duration::from_secs(seconds.into()));
+        let timers =
+            plans.iter().filter_map(|plan| plan.again_in).map(|seconds| now + Duration::from_secs(seconds.into()));
         self.held_up.values().map(|held_up| held_up.until.max(now)).chain(timers).min()
     }
 
@@ -139,7 +140,8 @@ impl Reconciler {
                         observed.lookups.insert(key, found);
                     }
                     Err(error) => {
-                        let failure = self.hold_up(nameless.clone(), describe_lookup(&error, &key), Backoff::of_writes());
+                        let failure =
+                            self.hold_up(nameless.clone(), describe_lookup(&error, &key), Backoff::of_writes());
                         observed.failures.insert(nameless, failure);
                         observed.lookups.insert(key, None);
                     }

@@ -25,7 +25,8 @@ pub async fn apply(client: &Client, yaml: &str) -> Result<Vec<DynamicObject>> {
         let name = object.metadata.name.clone().context("a manifest has no name")?;
         let api = api_of(client, &object).await?;
         let params = PatchParams::apply(MANAGER).force();
-        let stored = api.patch(&name, &params, &Patch::Apply(&object)).await.with_context(|| format!("applying {name}"))?;
+        let stored =
+            api.patch(&name, &params, &Patch::Apply(&object)).await.with_context(|| format!("applying {name}"))?;
         if stored.types.as_ref().is_some_and(|types| types.kind == "CustomResourceDefinition") {
             established(client, &name).await?;
         }

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VERSION", default_values = DEFAULT_KUBERNETES)]
     kubernetes: Vec<String>,
     /// Build only this binary: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, kubelet,
-    /// kubeadm, or coredns@VERSION; may be given several times
+    /// kubeadm, kubectl, or coredns@VERSION; may be given several times
     #[arg(long, value_name = "NAME[@VERSION]")]
     only: Vec<String>,
     /// Print one folder for each Kubernetes version, which has the binaries under their plain names (a value for

@@ -183,7 +183,9 @@ impl CoreDns {
             findings.push(
                 Finding::note(
                     "OtherVersionRecommended",
-                    format!("CoreDNS {version} was taken over and stays; {recommended} is recommended for this cluster"),
+                    format!(
+                        "CoreDNS {version} was taken over and stays; {recommended} is recommended for this cluster"
+                    ),
                 )
                 .remedy(format!("set spec.version to {recommended}, or spec.channel to stable")),
             );
@@ -243,8 +245,9 @@ impl CoreDns {
 /// The resource's spec.
 fn spec_of(resource: &Object) -> Result<CoreDNSSpec, Box<Finding>> {
     let spec = resource.value().get("spec").cloned().unwrap_or_else(|| json!({}));
-    serde_json::from_value(spec)
-        .map_err(|error| Box::new(Finding::error("BadSpec", format!("the spec cannot be read: {error}")).field(".spec")))
+    serde_json::from_value(spec).map_err(|error| {
+        Box::new(Finding::error("BadSpec", format!("the spec cannot be read: {error}")).field(".spec"))
+    })
 }
 
 /// The container's arguments with the user's behind the package's.

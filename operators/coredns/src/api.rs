@@ -21,7 +21,11 @@ use serde::{Deserialize, Serialize};
     category = "addons",
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version.current"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.version.desired"),
-    printcolumn(name = "Available", type_ = "string", json_path = ".status.conditions[?(@.type==\"Available\")].status"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
         name = "Reason",

@@ -114,7 +114,9 @@ fn domain(spec: &CoreDNSSpec, observed: &Observed, findings: &mut Vec<Finding>) 
     if let Some(asked) = &spec.dns_domain {
         let asked = clean(asked);
         if !is_domain(&asked) {
-            return Err(Finding::error("BadDomain", format!("`{asked}` is no domain name")).field(".spec.dnsDomain").into());
+            return Err(Finding::error("BadDomain", format!("`{asked}` is no domain name"))
+                .field(".spec.dnsDomain")
+                .into());
         }
         if let Some((source, other)) = known.iter().find(|(_, domain)| *domain != asked) {
             return Err(Finding::error(
@@ -129,9 +131,12 @@ fn domain(spec: &CoreDNSSpec, observed: &Observed, findings: &mut Vec<Finding>) 
     }
     let [(first, domain), others @ ..] = &known[..] else {
         findings.push(
-            Finding::warning("DomainAssumed", format!("nothing in the cluster tells its domain; {USUAL_DOMAIN} is assumed"))
-                .field(".spec.dnsDomain")
-                .remedy("set it"),
+            Finding::warning(
+                "DomainAssumed",
+                format!("nothing in the cluster tells its domain; {USUAL_DOMAIN} is assumed"),
+            )
+            .field(".spec.dnsDomain")
+            .remedy("set it"),
         );
         return Ok(USUAL_DOMAIN.to_owned());
     };
@@ -258,10 +263,13 @@ fn kubelet_agrees(observed: &Observed, dns_ip: &str, findings: &mut Vec<Finding>
     let local = given.parse::<IpAddr>().is_ok_and(|ip| matches!(ip, IpAddr::V4(v4) if v4.is_link_local()));
     if given != dns_ip && !local {
         findings.push(
-            Finding::warning("KubeletDnsMismatch", format!("kubelets give {given} to pods, and the DNS Service has {dns_ip}"))
-                .object(format!("ConfigMap {}/kubelet-config", observed.namespace))
-                .field(".clusterDNS")
-                .remedy(format!("set {dns_ip} there and restart the kubelets")),
+            Finding::warning(
+                "KubeletDnsMismatch",
+                format!("kubelets give {given} to pods, and the DNS Service has {dns_ip}"),
+            )
+            .object(format!("ConfigMap {}/kubelet-config", observed.namespace))
+            .field(".clusterDNS")
+            .remedy(format!("set {dns_ip} there and restart the kubelets")),
         );
     }
 }

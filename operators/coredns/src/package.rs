@@ -62,9 +62,12 @@ mod tests {
             let version = catalog().unwrap().recommended(&kubernetes.parse().unwrap()).unwrap().clone();
             assert!(packages.iter().any(|package| package.fits(&version)), "{version}");
         }
-        for release in catalog().unwrap().releases().iter().filter(|release| {
-            addon_framework::core::Version::is_in(&oldest, &release.kubernetes)
-        }) {
+        for release in catalog()
+            .unwrap()
+            .releases()
+            .iter()
+            .filter(|release| addon_framework::core::Version::is_in(&oldest, &release.kubernetes))
+        {
             assert!(packages.iter().any(|package| package.fits(&release.version)), "{}", release.version);
         }
     }

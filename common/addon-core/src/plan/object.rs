@@ -76,7 +76,11 @@ pub(super) fn plan(
         return Ok(None);
     }
     let changes = fields::changes(&body, live, &owners, manager);
-    let seen = if force { json!({"uid": live.uid(), "resourceVersion": live.resource_version()}) } else { json!({"uid": live.uid()}) };
+    let seen = if force {
+        json!({"uid": live.uid(), "resourceVersion": live.resource_version()})
+    } else {
+        json!({"uid": live.uid()})
+    };
     if let (Some(metadata), Value::Object(seen)) = (body.value_mut()["metadata"].as_object_mut(), seen) {
         metadata.extend(seen);
     }
@@ -166,7 +170,8 @@ fn strangers(
     let mut changes = Vec::new();
     for list in desired.fields.exclusive.iter().filter(|list| list.source == object.source) {
         let Merge::Keyed(keys) = merge_of(object.object.kind(), &list.path, true) else { continue };
-        let items = |object: &Object| list.path.get(object.value()).and_then(Value::as_array).cloned().unwrap_or_default();
+        let items =
+            |object: &Object| list.path.get(object.value()).and_then(Value::as_array).cloned().unwrap_or_default();
         let wanted: Vec<_> = items(&object.object).iter().map(|item| item_of(keys, item)).collect();
         let pointer = pointer(&list.path)?;
         // From the end, so that the indexes of the others stay.

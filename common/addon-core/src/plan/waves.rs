@@ -19,7 +19,8 @@ pub(super) fn arrange(actions: Vec<Action>, addon: &str, desired: &Desired, obse
     let (workloads, base): (Vec<_>, Vec<_>) =
         actions.into_iter().partition(|action| schema::pod_spec_path(&action.target().kind).is_some());
     // The API server reads a role before it lets anyone bind it.
-    let (bindings, base): (Vec<_>, Vec<_>) = base.into_iter().partition(|action| action.target().kind.ends_with("Binding"));
+    let (bindings, base): (Vec<_>, Vec<_>) =
+        base.into_iter().partition(|action| action.target().kind.ends_with("Binding"));
     let proofs = workloads
         .iter()
         .filter_map(|action| match action {
@@ -32,11 +33,17 @@ pub(super) fn arrange(actions: Vec<Action>, addon: &str, desired: &Desired, obse
         .collect();
     let nothing_else = base.is_empty() && bindings.is_empty() && workloads.is_empty();
     let clean_up = if nothing_else { unused_config_maps(addon, desired, observed) } else { Vec::new() };
-    [("configuration", base), ("bindings", bindings), ("access", proofs), ("workloads", workloads), ("clean-up", clean_up)]
-        .into_iter()
-        .filter(|(_, actions)| !actions.is_empty())
-        .map(|(name, actions)| Wave { name: name.to_owned(), actions })
-        .collect()
+    [
+        ("configuration", base),
+        ("bindings", bindings),
+        ("access", proofs),
+        ("workloads", workloads),
+        ("clean-up", clean_up),
+    ]
+    .into_iter()
+    .filter(|(_, actions)| !actions.is_empty())
+    .map(|(name, actions)| Wave { name: name.to_owned(), actions })
+    .collect()
 }
 
 /// One right of each rule that the workload's ServiceAccount is granted by the desired set.
@@ -77,13 +84,16 @@ fn accesses(workload: &Object, desired: &Desired, observed: &Observed) -> Vec<Ac
 /// workload, and no ReplicaSet that a rollback would bring back.
 fn unused_config_maps(addon: &str, desired: &Desired, observed: &Observed) -> Vec<Action> {
     let proven = desired.objects.iter().filter(|desired| schema::pod_spec_path(desired.object.kind()).is_some()).all(
-        |desired| !desired.deferred && observed.get(&desired.object.key()).is_some_and(|live| Health::of(live).is_done()),
+        |desired| {
+            !desired.deferred && observed.get(&desired.object.key()).is_some_and(|live| Health::of(live).is_done())
+        },
     );
     if !proven {
         return Vec::new();
     }
     let wanted = desired.objects.iter().map(|desired| desired.object.name().to_owned());
-    let used: BTreeSet<String> = observed.live.values().flat_map(|object| config_maps_of(object)).chain(wanted).collect();
+    let used: BTreeSet<String> =
+        observed.live.values().flat_map(|object| config_maps_of(object)).chain(wanted).collect();
     observed
         .live
         .values()

@@ -78,6 +78,7 @@ pub const RECIPES: &[Recipe] = &[
     kubernetes("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
     kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
     kubernetes("kubeadm", "k8s.io/kubernetes/cmd/kubeadm"),
+    kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
     Recipe {
         name: "coredns",
         source: Source::Installed { module: "github.com/coredns/coredns", package: "github.com/coredns/coredns" },

@@ -77,6 +77,6 @@ impl Program {
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("name", &self.name).field("pid", &self.pid()).finish()
+        f.debug_struct("Program").field("name", &self.name).field("pid", &self.pid()).finish_non_exhaustive()
     }
 }

@@ -68,7 +68,8 @@ async fn the_first_change_takes_over_with_the_users_corefile_limits_and_replicas
     assert_eq!(deployment["spec"]["replicas"], 4);
     assert_eq!(container(&deployment)["resources"]["limits"]["memory"], "300Mi");
     assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"], json!({"maxSurge": 1, "maxUnavailable": 0}));
-    let mounted = deployment["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"].as_str().unwrap_or_default();
+    let mounted =
+        deployment["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"].as_str().unwrap_or_default();
     assert!(mounted.starts_with("coredns-"), "{mounted}");
     let data = json!(bed.config_maps().get(mounted).await?.data);
     assert_eq!(data["Corefile"], kubeadm::COREFILE, "the user's Corefile goes with it, unchanged");
@@ -103,7 +104,7 @@ async fn asking_for_what_is_so_changes_nothing() -> Result<()> {
     let _operator = bed.operator().await?;
     bed.create(json!({"version": "1.12.1", "replicas": 2, "dnsDomain": "cluster.local", "dnsIP": "10.96.0.10",
         "corefile": kubeadm::COREFILE}))
-    .await?;
+        .await?;
     bed.current().await?;
     assert_eq!(pods(&bed).await?, running);
     Ok(())
@@ -141,7 +142,9 @@ async fn the_role_is_proven_before_pods_that_need_it_start() -> Result<()> {
     bed.current().await?;
     let requests = recorder.requests(OPERATOR).await?;
     let first = |verb: &str, resource: &str| {
-        requests.iter().position(|it| it.verb == verb && it.resource == resource && it.code < 300 && it.subresource.is_empty())
+        requests
+            .iter()
+            .position(|it| it.verb == verb && it.resource == resource && it.code < 300 && it.subresource.is_empty())
     };
     let role = first("patch", "clusterroles");
     let proof = first("create", "subjectaccessreviews");
@@ -207,7 +210,10 @@ async fn a_conflict_on_a_field_of_no_class_is_listed_and_resolved_as_the_spec_sa
     let patch = |spec: Value| Patch::Strategic(json!({ "spec": { "template": { "spec": spec } } }));
     let by_hand = PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() };
     // A patch of the user's makes a field ours that the package knows nothing of; then someone changes it.
-    bed.change(json!({"patches": [{"target": {"kind": "Service"}, "patch": {"spec": {"internalTrafficPolicy": "Cluster"}}}]})).await?;
+    bed.change(
+        json!({"patches": [{"target": {"kind": "Service"}, "patch": {"spec": {"internalTrafficPolicy": "Cluster"}}}]}),
+    )
+    .await?;
     bed.current().await?;
     bed.deployments().patch("coredns", &by_hand, &patch(json!({"priorityClassName": "system-node-critical"}))).await?;
     bed.current().await?;

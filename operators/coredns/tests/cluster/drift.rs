@@ -21,7 +21,8 @@ async fn a_changed_image_is_taken_back_and_the_log_names_who_changed_it() -> Res
     bed.create(json!({})).await?;
     bed.current().await?;
     let before = image(&bed.deployment().await?).to_owned();
-    let hostile = json!({"spec": {"template": {"spec": {"containers": [{"name": "coredns", "image": "evil.example/x:1"}]}}}});
+    let hostile =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "coredns", "image": "evil.example/x:1"}]}}}});
     bed.deployments().patch("coredns", &by_hand(), &Patch::Strategic(hostile)).await?;
     bed.eventually()
         .until("the image is taken back", async || {
@@ -32,7 +33,11 @@ async fn a_changed_image_is_taken_back_and_the_log_names_who_changed_it() -> Res
         .await?;
     bed.current().await?;
     let log = bed.cluster.log("coredns-operator")?;
-    assert!(log.contains("kubectl-edit") && log.contains("containers[name=\\\"coredns\\\"].image") || log.contains(".image"), "{log}");
+    assert!(
+        log.contains("kubectl-edit") && log.contains("containers[name=\\\"coredns\\\"].image")
+            || log.contains(".image"),
+        "{log}"
+    );
     Ok(())
 }
 

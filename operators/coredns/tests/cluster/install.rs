@@ -129,7 +129,8 @@ async fn settings_reach_the_objects() -> Result<()> {
         "patches": [{"target": {"kind": "Deployment"}, "patch": {"spec": {"template": {"spec": {"hostAliases": [{"ip": "192.0.2.1", "hostnames": ["a"]}]}}}}}],
     }))
     .await?;
-    let deployment = bed.eventually().until("the Deployment is there", async || bed.deployment().await.map(Some)).await?;
+    let deployment =
+        bed.eventually().until("the Deployment is there", async || bed.deployment().await.map(Some)).await?;
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(image(&deployment), "mirror.example/k8s/coredns/coredns:v1.12.1");
     assert_eq!(deployment["spec"]["replicas"], 3);

@@ -112,7 +112,8 @@ pub(crate) fn service(name: &str) -> Value {
 
 /// kubeadm's Deployment.
 pub(crate) fn deployment(image: &str) -> Value {
-    let port = |name: &str, port: u16, protocol: &str| json!({"name": name, "containerPort": port, "protocol": protocol});
+    let port =
+        |name: &str, port: u16, protocol: &str| json!({"name": name, "containerPort": port, "protocol": protocol});
     let container = json!({
         "name": "coredns", "image": image, "imagePullPolicy": "IfNotPresent",
         "args": ["-conf", "/etc/coredns/Corefile"],

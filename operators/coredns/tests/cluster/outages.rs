@@ -13,7 +13,9 @@ async fn started_without_an_api_server_it_says_so_and_waits() -> Result<()> {
     let kubeconfig = bed.kubeconfig().await?;
     bed.cluster.stop_apiserver().await?;
     let _operator = bed.operator_with(&kubeconfig, &[])?;
-    bed.eventually().until("the log says what is wrong", async || said(&bed, "the API server cannot be reached")).await?;
+    bed.eventually()
+        .until("the log says what is wrong", async || said(&bed, "the API server cannot be reached"))
+        .await?;
     bed.cluster.start_apiserver().await?;
     bed.current().await?;
     let log = bed.cluster.log("coredns-operator")?;
@@ -32,7 +34,8 @@ async fn an_api_server_that_is_lost_and_comes_back_needs_no_hands() -> Result<()
     bed.cluster.stop_apiserver().await?;
     bed.eventually().until("the operator notices", async || said(&bed, "cannot list and watch")).await?;
     bed.cluster.start_apiserver().await?;
-    let hostile = json!({"spec": {"template": {"spec": {"containers": [{"name": "coredns", "image": "evil.example/x:1"}]}}}});
+    let hostile =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "coredns", "image": "evil.example/x:1"}]}}}});
     bed.deployments().patch("coredns", &PatchParams::default(), &Patch::Strategic(hostile)).await?;
     bed.eventually()
         .until("it watches and repairs again", async || {

@@ -115,7 +115,8 @@ async fn an_address_that_another_service_holds_until_it_is_gone() -> Result<()> 
     // k3s-io/k3s#10611, kubermatic/kubermatic#5232: retried blindly, with no word of who holds it.
     let bed = Bed::new().await?;
     let strangers: Api<Service> = Api::namespaced(bed.client.clone(), "default");
-    let stranger = json!({"metadata": {"name": "stranger"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}});
+    let stranger =
+        json!({"metadata": {"name": "stranger"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}});
     strangers.create(&PostParams::default(), &serde_json::from_value(stranger)?).await?;
     let _operator = bed.operator().await?;
     bed.create(json!({})).await?;
@@ -177,7 +178,9 @@ async fn a_resource_outside_the_configured_namespace() -> Result<()> {
 #[tokio::test]
 async fn a_spec_that_the_api_server_itself_refuses() -> Result<()> {
     let bed = Bed::new().await?;
-    for bad in [json!({"replicas": -1}), json!({"conflicts": "Maybe"}), json!({"version": 1}), json!({"tolerations": "x"})] {
+    for bad in
+        [json!({"replicas": -1}), json!({"conflicts": "Maybe"}), json!({"version": 1}), json!({"tolerations": "x"})]
+    {
         assert!(bed.create(bad.clone()).await.is_err(), "{bad} was accepted");
     }
     Ok(())

@@ -19,7 +19,8 @@ async fn an_install_needs_no_right_but_the_shipped_ones() -> Result<()> {
     bed.current().await?;
     bed.change(json!({"corefile": ".:53 {\n    ready\n    health\n    whoami\n}\n"})).await?;
     bed.current().await?;
-    let refused: Vec<_> = recorder.requests(OPERATOR).await?.into_iter().filter(|request| request.code == 403).collect();
+    let refused: Vec<_> =
+        recorder.requests(OPERATOR).await?.into_iter().filter(|request| request.code == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
     Ok(())
 }
@@ -74,7 +75,8 @@ async fn restore(bed: &Bed, kind: &str, rules: Value) -> Result<()> {
 
 #[tokio::test]
 async fn a_missing_watch_is_named() -> Result<()> {
-    named("Role", "deployments", "watch", "{apiGroups: [\"apps\"], resources: [deployments], verbs: [list, watch]}").await
+    named("Role", "deployments", "watch", "{apiGroups: [\"apps\"], resources: [deployments], verbs: [list, watch]}")
+        .await
 }
 
 #[tokio::test]
