@@ -76,7 +76,9 @@ pub(super) fn set_up<'a>(plugin: &Plugin, words: Vec<&'a Word>, site: &Site<'_>)
 pub(super) fn properties<'a>(plugin: &Plugin, d: &mut Dispenser<'a>, this: &mut Use<'a>, site: &Site<'_>) -> Outcome {
     while d.next_block() {
         let name = d.word();
-        let known = plugin.property(name.text()).filter(|property| property.lifetime.covers(site.version));
+        // nomad alone reads its properties in any case.
+        let property_name = if plugin.name == "nomad" { name.text().to_lowercase() } else { name.text().to_owned() };
+        let known = plugin.property(&property_name).filter(|property| property.lifetime.covers(site.version));
         let Some(property) = known else {
             if plugin.is_lax(site.version) {
                 continue;

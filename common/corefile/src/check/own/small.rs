@@ -287,7 +287,8 @@ pub(super) fn kubernetes(this: &Use<'_>, site: &Site<'_>) -> Outcome {
         let keys = this.arguments.iter().filter_map(|word| ServerKey::read(word.text()).ok());
         keys.flat_map(|key| key.zones).collect()
     };
-    if zones.iter().all(|zone| zone.ends_with("in-addr.arpa") || zone.ends_with("ip6.arpa")) {
+    // The top of a reverse tree does not count as reverse to CoreDNS.
+    if zones.iter().all(|zone| zone.ends_with(".in-addr.arpa") || zone.ends_with(".ip6.arpa")) {
         return Err(refuse(this.name, "non-reverse zone name must be used"));
     }
     if this.has("namespaces") && this.has("namespace_labels") {
