@@ -1,8 +1,8 @@
 //! The shared framework of add-on operators: everything that talks to the API server.
 //!
 //! An operator's main is one call of [`main`] with its [`Addon`](addon_core::Addon). One event loop watches what the
-//! add-on depends on ([`cache`]), asks the pure core for a plan, and carries out the actions that are due
-//! ([`request`]), until nothing is left to do.
+//! add-on depends on (module `cache`), asks the pure core for a plan, and carries out the actions that are due
+//! (module `request`), until nothing is left to do.
 //!
 //! Invariants: nothing is decided here; every call has a timeout; a failure of one object holds up no other; nothing is
 //! written while what is known is incomplete.
