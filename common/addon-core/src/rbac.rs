@@ -42,9 +42,9 @@ pub fn manifests(addon: &dyn Addon, packages: &[Package], namespace: &str) -> Ve
                 rule(kind, &["create", "patch"], Some(object.name()))
             };
             if kind.namespaced {
-                local.push(rule)
+                local.push(rule);
             } else {
-                cluster.push(rule)
+                cluster.push(rule);
             }
             if object.kind() == "ClusterRole" {
                 cluster.extend(object.value()["rules"].as_array().into_iter().flatten().cloned());

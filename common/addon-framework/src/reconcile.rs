@@ -136,7 +136,9 @@ impl Reconciler {
                 let nameless = ObjectKey { name: String::new(), ..key.clone() };
                 match result {
                     Ok(found) => {
-                        self.held_up.remove(&nameless);
+                        if self.held_up.remove(&nameless).is_some() {
+                            observed.failures.remove(&nameless);
+                        }
                         observed.lookups.insert(key, found);
                     }
                     Err(error) => {

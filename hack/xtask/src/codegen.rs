@@ -5,6 +5,7 @@ use std::fs;
 use addon_framework::core::{Addon as _, rbac};
 use anyhow::{Context as _, bail};
 use coredns_operator::{addon::CoreDns, api::CoreDNS};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 use serde::Serialize;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// The generated files: path and text.
 fn files() -> anyhow::Result<Vec<(String, String)>> {
     let coredns = CoreDns::embedded().map_err(anyhow::Error::msg)?;
-    let crd = CoreDNS::crd();
+    let crd = optional_spec(&CoreDNS::crd())?;
     let rights = rbac::manifests(&coredns, coredns.packages(), "kube-system");
     Ok(vec![
         (format!("crds/{}.yaml", crd.metadata.name.as_deref().unwrap_or_default()), format!("{HEADER}{}", yaml(&crd)?)),
@@ -56,6 +57,16 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
             })?,
         ),
     ])
+}
+
+/// Lets the spec be left out: every field of it may be.
+fn optional_spec(crd: &CustomResourceDefinition) -> anyhow::Result<CustomResourceDefinition> {
+    let mut crd = crd.clone();
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        schema.context("a version has no schema")?.required = None;
+    }
+    Ok(crd)
 }
 
 /// YAML with sorted keys.

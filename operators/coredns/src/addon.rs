@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::CoreDNSSpec,
+    config,
     discover::{self, Cluster, SERVICE},
     package,
 };
@@ -145,6 +146,7 @@ impl CoreDns {
             render::render(package, &self.settings(spec, version, &cluster, observed, live)?)
         };
         let rendered = render(&spec, &version)?;
+        desired.findings.extend(config::check(&rendered, &version, &cluster.dns_ip));
         // What an empty spec would give: of a Deployment that another installer made, at the version that it has.
         let plain_version = live.version.as_ref().filter(|_| live.is_foreign).unwrap_or(&version);
         let plain = render(&CoreDNSSpec::default(), plain_version)?;

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
     status = "AddonStatus",
     doc = "CoreDNS is the cluster's DNS server: which version runs, with which Corefile, and how it is doing.",
     category = "addons",
+    validation = Rule::new("!(has(self.spec) && has(self.spec.version) && has(self.spec.channel))")
+        .message("version and channel exclude each other"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version.current"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.version.desired"),
     printcolumn(

@@ -1,6 +1,8 @@
 //! Golden files: what is rendered and planned, byte for byte. `cargo insta review`, or `INSTA_UPDATE=always cargo test`,
 //! takes over a wanted change.
 
+#![allow(clippy::unwrap_used)] // clippy does not know that the helpers are tests, too
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use addon_framework::core::{Addon as _, Object, Observed, Plan, plan::plan_all};

@@ -10,6 +10,7 @@ use crate::{
     object::Object,
     path::FieldPath,
     plan::Action,
+    render::ADDON_LABEL,
     schema::{Merge, merge_of},
 };
 
@@ -112,7 +113,8 @@ fn without_preconditions(object: &Object) -> Value {
 
 fn class_of(object: &DesiredObject, desired: &Desired, path: &FieldPath) -> Class {
     let names = |references: &[crate::package::FieldRef]| references.iter().any(|it| it.covers(&object.source, path));
-    if object.asked.contains(path) || names(&desired.fields.enforced) {
+    let is_our_label = *path == FieldPath::default().field("metadata").field("labels").field(ADDON_LABEL);
+    if is_our_label || object.asked.contains(path) || names(&desired.fields.enforced) {
         Class::Enforced
     } else if names(&desired.fields.defaulted) {
         Class::Defaulted

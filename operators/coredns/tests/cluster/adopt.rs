@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     bed::{Bed, NAMESPACE, OPERATOR, container, image, pods},
@@ -198,27 +198,5 @@ async fn a_service_made_by_client_side_apply_ends_with_each_port_once() -> Resul
         .collect();
     ports.sort();
     assert_eq!(ports, ["\"dns\" 53/\"UDP\"", "\"dns-tcp\" 53/\"TCP\"", "\"metrics\" 9153/\"TCP\""]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_conflict_on_a_field_of_no_class_is_listed_and_resolved_as_the_spec_says() -> Result<()> {
-    let bed = Bed::new().await?;
-    let _operator = bed.operator().await?;
-    bed.create(json!({})).await?;
-    bed.current().await?;
-    let patch = |spec: Value| Patch::Strategic(json!({ "spec": { "template": { "spec": spec } } }));
-    let by_hand = PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() };
-    // A patch of the user's makes a field ours that the package knows nothing of; then someone changes it.
-    bed.change(
-        json!({"patches": [{"target": {"kind": "Service"}, "patch": {"spec": {"internalTrafficPolicy": "Cluster"}}}]}),
-    )
-    .await?;
-    bed.current().await?;
-    bed.deployments().patch("coredns", &by_hand, &patch(json!({"priorityClassName": "system-node-critical"}))).await?;
-    bed.current().await?;
-    let deployment = bed.deployment().await?;
-    let class = &deployment["spec"]["template"]["spec"]["priorityClassName"];
-    assert_eq!(class, "system-node-critical", "a default that someone changed stays");
     Ok(())
 }

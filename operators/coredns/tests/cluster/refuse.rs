@@ -58,12 +58,6 @@ async fn an_unknown_channel() -> Result<()> {
 }
 
 #[tokio::test]
-async fn version_and_channel_at_once() -> Result<()> {
-    let change = json!({"version": "1.12.1", "channel": "stable"});
-    refused(change, json!({"version": null, "channel": null}), "VersionAndChannel", &[".spec.channel"]).await
-}
-
-#[tokio::test]
 async fn a_patch_that_matches_nothing() -> Result<()> {
     let change = json!({"patches": [{"target": {"kind": "DaemonSet", "name": "coredns"}, "patch": {"spec": {}}}]});
     let parts = [".spec.patches[0]", "kind DaemonSet", "Deployment kube-system/coredns"];
@@ -76,6 +70,41 @@ async fn a_patch_that_parts_the_account_from_its_binding() -> Result<()> {
     let change = json!({"patches": [{"target": {"kind": "Deployment"},
         "patch": {"spec": {"template": {"spec": {"serviceAccountName": "other"}}}}}]});
     refused(change, json!({"patches": null}), "ServiceAccountMismatch", &["`other`", "serviceAccountName"]).await
+}
+
+#[tokio::test]
+async fn a_corefile_that_coredns_would_not_start_with() -> Result<()> {
+    // coredns/coredns#2339: running pods ignore it, and the outage comes with the next restart.
+    let change = json!({"corefile": ".:53 {\n    errors\n    health\n    ready\n    froward . 192.0.2.1\n}\n"});
+    let parts = ["line 5, column 5", "froward", "ConfigMap kube-system/coredns-"];
+    refused(change, json!({"corefile": null}), "CorefileUnknownPlugin", &parts).await
+}
+
+#[tokio::test]
+async fn a_corefile_whose_pods_would_never_be_ready() -> Result<()> {
+    // aws/containers-roadmap#2152, coredns/coredns#3219
+    let change = json!({"corefile": ".:53 {\n    health\n    whoami\n}\n"});
+    refused(change, json!({"corefile": null}), "CorefileProbeWithoutReady", &["8181"]).await
+}
+
+#[tokio::test]
+async fn a_version_that_refuses_the_corefile_that_runs() -> Result<()> {
+    // coredns/coredns PR #8119: from 1.14.4 on unknown properties are refused that were passed over before.
+    let bed = Bed::new().await?;
+    let _operator = bed.operator().await?;
+    let corefile = ".:53 {\n    health\n    ready {\n        moniter until-ready\n    }\n    whoami\n}\n";
+    bed.create(json!({"version": "1.14.2", "corefile": corefile})).await?;
+    let status = bed.current().await?;
+    assert!(status["findings"].to_string().contains("CorefileIgnored"), "it is said before: {}", status["findings"]);
+    let state = bed.state().await?;
+    bed.change(json!({"version": "1.14.7"})).await?;
+    let condition = bed.condition("Degraded", "CorefilePluginSetup").await?;
+    let message = condition["message"].as_str().unwrap_or_default();
+    assert!(message.contains("line 4, column 9") && message.contains("did you mean 'monitor'?"), "{message}");
+    assert_eq!(bed.state().await?, state);
+    bed.change(json!({"corefile": corefile.replace("moniter", "monitor")})).await?;
+    assert_eq!(bed.current().await?["version"]["current"], "1.14.7", "image and Corefile move together");
+    Ok(())
 }
 
 #[tokio::test]
@@ -178,9 +207,13 @@ async fn a_resource_outside_the_configured_namespace() -> Result<()> {
 #[tokio::test]
 async fn a_spec_that_the_api_server_itself_refuses() -> Result<()> {
     let bed = Bed::new().await?;
-    for bad in
-        [json!({"replicas": -1}), json!({"conflicts": "Maybe"}), json!({"version": 1}), json!({"tolerations": "x"})]
-    {
+    for bad in [
+        json!({"version": "1.12.1", "channel": "stable"}),
+        json!({"replicas": -1}),
+        json!({"conflicts": "Maybe"}),
+        json!({"version": 1}),
+        json!({"tolerations": "x"}),
+    ] {
         assert!(bed.create(bad.clone()).await.is_err(), "{bad} was accepted");
     }
     Ok(())
