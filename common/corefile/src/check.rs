@@ -158,6 +158,8 @@ impl Report {
 /// A server as it was set up.
 struct ServerUses<'a> {
     server: &'a ExpandedServer,
+    keys: Vec<servers::Key<'a>>,
+    /// The zones of those keys, in lower case.
     zones: Vec<String>,
     plugins: Vec<(&'static Plugin, Vec<Use<'a>>)>,
 }
@@ -194,10 +196,10 @@ pub fn check(name: &str, text: &str, options: &CheckOptions<'_>) -> Report {
         }
     };
     warn_of_expansion(&expanded, &mut findings);
-    servers::check_keys(&expanded, options, &mut findings);
+    let keys = servers::check_keys(&expanded, options, &mut findings);
     if findings.iter().all(|finding| finding.severity != Severity::Error) {
-        let servers = set_up(&expanded, options, &mut findings);
-        servers::check_ports(&servers, options, &mut findings);
+        let servers = set_up(&expanded, keys, options, &mut findings);
+        servers::check_ports(&servers, &mut findings);
         servers::check_overlaps(&servers, options, &mut findings);
         servers::check_companions(&servers, options, &mut findings);
         servers::check_listeners(&servers, options, &mut findings);
@@ -261,11 +263,15 @@ fn warn_of_expansion(expanded: &Expanded, findings: &mut Vec<Finding>) {
 }
 
 /// Sets all plugins up, plugin by plugin in CoreDNS's order, and each in one server after the other.
-fn set_up<'a>(expanded: &'a Expanded, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) -> Vec<ServerUses<'a>> {
-    let mut servers: Vec<ServerUses<'a>> = expanded
-        .servers
-        .iter()
-        .map(|server| ServerUses { server, zones: servers::zones_of(server), plugins: Vec::new() })
+fn set_up<'a>(
+    expanded: &'a Expanded,
+    keys: Vec<Vec<servers::Key<'a>>>,
+    options: &CheckOptions<'_>,
+    findings: &mut Vec<Finding>,
+) -> Vec<ServerUses<'a>> {
+    let with_keys = expanded.servers.iter().zip(keys);
+    let mut servers: Vec<ServerUses<'a>> = with_keys
+        .map(|(server, keys)| ServerUses { server, zones: servers::zones_of(&keys), keys, plugins: Vec::new() })
         .collect();
     let knowledge = Knowledge::get();
     // By place of the plugin in CoreDNS's order, then by server: the words of all its uses there.

@@ -85,7 +85,7 @@ pub(crate) fn replace(
     max_bytes: usize,
     mut unset: impl FnMut(&str),
 ) -> Result<Option<String>, Endless> {
-    if !STYLES.iter().any(|(start, _)| word.contains(start)) {
+    if !word.contains('{') || !STYLES.iter().any(|(start, _)| word.contains(start)) {
         return Ok(None);
     }
     let max_bytes = max_bytes.max(word.len());

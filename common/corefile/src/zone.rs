@@ -37,8 +37,9 @@ impl Transport {
 
     /// The scheme of an address, and what follows it. Without a scheme it is DNS.
     pub fn of(address: &str) -> (Self, &str) {
-        let split = address.split_once("://");
+        let split = address.split_once(':');
         let known = split.and_then(|(scheme, rest)| {
+            let rest = rest.strip_prefix("//")?;
             let (_, transport) = Self::ALL.iter().find(|(name, _)| *name == scheme)?;
             Some((*transport, rest))
         });
@@ -166,6 +167,9 @@ fn split_port(address: &str) -> Result<(&str, Option<String>), KeyError> {
 /// Lower case, without the final dot.
 fn normal(zone: &str) -> String {
     let bare = if is_qualified(zone) && zone != "." { &zone[..zone.len() - 1] } else { zone };
+    if bare.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
+        return bare.to_owned();
+    }
     bare.to_lowercase()
 }
 
@@ -185,17 +189,17 @@ fn is_domain_name(name: &str) -> bool {
     if name.is_empty() {
         return false;
     }
-    let mut bytes = name.as_bytes().to_vec();
-    if !is_qualified(name) {
-        bytes.push(b'.');
-    }
+    // The name with a final dot, which need not be written.
+    let length = name.len() + usize::from(!is_qualified(name));
+    let byte =
+        |at: usize| name.as_bytes().get(at).copied().or_else(|| (at == name.len() && at < length).then_some(b'.'));
     let (mut label_start, mut total, mut at) = (0_usize, 0_usize, 0_usize);
     let (mut after_dot, mut after_escape) = (false, false);
-    while at < bytes.len() {
-        match bytes[at] {
+    while let Some(current) = byte(at) {
+        match current {
             b'\\' => {
                 after_escape = !after_escape;
-                let digits = bytes.get(at + 1..at + 4).is_some_and(|code| code.iter().all(u8::is_ascii_digit));
+                let digits = (1..4).all(|offset| byte(at + offset).is_some_and(|byte| byte.is_ascii_digit()));
                 // An escaped character counts as one.
                 let skipped = if digits { 3 } else { 1 };
                 at += skipped;
@@ -205,7 +209,7 @@ fn is_domain_name(name: &str) -> bool {
             b'.' => {
                 let label = at.saturating_sub(label_start);
                 total += label + 1;
-                if (at == 0 && bytes.len() > 1) || after_dot || label > 63 || total > 256 {
+                if (at == 0 && length > 1) || after_dot || label > 63 || total > 256 {
                     return false;
                 }
                 (after_dot, after_escape) = (true, false);

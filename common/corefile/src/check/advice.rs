@@ -112,8 +112,7 @@ fn relative_path(word: &Word, version: Version) -> Finding {
 
 fn about_forwards(server: &ServerUses<'_>, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
     let mut taken: HashMap<String, &Word> = HashMap::new();
-    let keys = server.server.keys.iter().filter_map(|(key, _)| ServerKey::read(key).ok());
-    let own_ports: HashSet<String> = keys.map(|key| key.port).collect();
+    let own_ports: HashSet<&str> = server.keys.iter().map(|(key, _)| key.port.as_str()).collect();
     for this in server.uses("forward") {
         let Some((from, targets)) = this.arguments.split_first() else { continue };
         let zone = ServerKey::read(from.text()).ok().and_then(|key| key.zones.into_iter().next());
@@ -142,7 +141,7 @@ fn parents(zone: &str) -> impl Iterator<Item = &str> {
 fn about_target(
     target: &Word,
     server: &ServerUses<'_>,
-    own_ports: &HashSet<String>,
+    own_ports: &HashSet<&str>,
     options: &CheckOptions<'_>,
     findings: &mut Vec<Finding>,
 ) {
@@ -210,7 +209,7 @@ fn about_interfaces(server: &ServerUses<'_>, findings: &mut Vec<Finding>) {
 
 fn about_placeholders(server: &ExpandedServer, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
     let words = server.keys.iter().map(|(_, word)| word).chain(server.plugins.iter().flat_map(|used| &used.words));
-    for word in words.filter(|word| word.text().contains("__PILLAR__")) {
+    for word in words.filter(|word| word.text().contains('_') && word.text().contains("__PILLAR__")) {
         if options.node_cache && FILLED_AT_START.contains(&word.text()) {
             continue;
         }

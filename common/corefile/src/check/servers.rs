@@ -1,27 +1,40 @@
 //! What servers may not have in common: zones, addresses, ports (`coredns/coredns: core/dnsserver`).
 
 use super::{CheckOptions, Code, Finding, ServerUses};
-use crate::expand::{Expanded, ExpandedServer, Word};
+use crate::expand::{Expanded, Word};
 use crate::knowledge::Knowledge;
 use crate::version::Version;
 use crate::zone::{ServerKey, Transport};
 use std::collections::{HashMap, HashSet};
 
-/// The zones of a server, as far as its addresses can be read.
-pub(super) fn zones_of(server: &ExpandedServer) -> Vec<String> {
-    server.keys.iter().filter_map(|(key, _)| ServerKey::read(key).ok()).flat_map(|key| key.zones).collect()
+/// One address of a server, taken apart, and the word it is.
+pub(super) type Key<'a> = (ServerKey, &'a Word);
+
+/// The zones of a server, in lower case.
+pub(super) fn zones_of(keys: &[Key<'_>]) -> Vec<String> {
+    keys.iter().flat_map(|(key, _)| &key.zones).map(|zone| zone.to_lowercase()).collect()
 }
 
-/// CoreDNS looks at all addresses before any plugin.
-pub(super) fn check_keys(expanded: &Expanded, options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
-    for (key, word) in expanded.servers.iter().flat_map(|server| &server.keys) {
-        if let Err(error) = ServerKey::read_in(key, options.version()) {
+/// CoreDNS looks at all addresses before any plugin. Gives those that it takes, server by server.
+pub(super) fn check_keys<'a>(
+    expanded: &'a Expanded,
+    options: &CheckOptions<'_>,
+    findings: &mut Vec<Finding>,
+) -> Vec<Vec<Key<'a>>> {
+    let mut read = |key: &'a str, word: &'a Word| match ServerKey::read_in(key, options.version()) {
+        Ok(key) => Some((key, word)),
+        Err(error) => {
             let finding = Finding::new(Code::ServerKey, word, format!("error inspecting server blocks: {error}"));
-            findings.push(match key.as_str() {
+            findings.push(match key {
                 key if key.starts_with(':') => finding.remedy("write the root zone before the port: .:53"),
                 _ => finding,
             });
+            None
         }
+    };
+    let mut keys = Vec::with_capacity(expanded.servers.len());
+    for server in &expanded.servers {
+        keys.push(server.keys.iter().filter_map(|(key, word)| read(key, word)).collect());
     }
     if let (true, Some((name, text))) = (expanded.servers.is_empty(), expanded.files().next()) {
         let mut finding = Finding::at_position(
@@ -33,12 +46,12 @@ pub(super) fn check_keys(expanded: &Expanded, options: &CheckOptions<'_>, findin
         finding.line_text = text.lines().next().map(str::to_owned);
         findings.push(finding);
     }
+    keys
 }
 
 /// Ports are looked at when listeners are made, after all plugins.
-pub(super) fn check_ports(servers: &[ServerUses<'_>], options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
-    for (key, word) in servers.iter().flat_map(|server| &server.server.keys) {
-        let Ok(key) = ServerKey::read_in(key, options.version()) else { continue };
+pub(super) fn check_ports(servers: &[ServerUses<'_>], findings: &mut Vec<Finding>) {
+    for (key, word) in servers.iter().flat_map(|server| &server.keys) {
         if key.transport != Transport::Unix && key.port.parse::<u16>().is_err() {
             findings.push(Finding::new(Code::ServerKey, word, format!("address {}: invalid port", key.port)));
         }
@@ -64,26 +77,27 @@ pub(super) fn check_companions(servers: &[ServerUses<'_>], options: &CheckOption
                 findings.push(Finding::new(Code::Companion, word, message));
             }
         }
-        let other = server.server.keys.iter().find(|(key, _)| Transport::of(key).0 != Transport::Dns);
-        if let (Some(this), Some((key, _))) = (server.uses("shed").first(), other) {
-            let message = format!("plugin/shed: only plain DNS server blocks are supported, which {key} is not");
+        let other = server.keys.iter().find(|(key, _)| key.transport != Transport::Dns);
+        if let (Some(this), Some((_, key))) = (server.uses("shed").first(), other) {
+            let message =
+                format!("plugin/shed: only plain DNS server blocks are supported, which {} is not", key.text());
             findings.push(Finding::new(Code::Companion, this.name, message));
         }
     }
 }
 
 /// What makes two servers one and the same.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Place {
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place<'a> {
     transport: Transport,
-    zone: String,
-    port: String,
-    address: String,
+    zone: &'a str,
+    port: &'a str,
+    address: &'a str,
 }
 
-impl Place {
+impl Place<'_> {
     fn unbound(&self) -> Self {
-        Self { address: String::new(), ..self.clone() }
+        Self { address: "", ..*self }
     }
 
     fn describe(&self) -> String {
@@ -97,53 +111,39 @@ impl Place {
 const MOST_PLACES: usize = 200_000;
 
 /// The addresses that a server binds to; the empty one for all.
-fn addresses(server: &ServerUses<'_>) -> Vec<String> {
+fn addresses<'a>(server: &ServerUses<'a>) -> Vec<&'a str> {
     let uses = server.uses("bind");
     if uses.is_empty() {
-        return vec![String::new()];
+        return vec![""];
     }
     let excepted: HashSet<&str> =
         uses.iter().flat_map(|this| &this.properties).flat_map(|(_, words)| words).map(|word| word.text()).collect();
     let all = uses.iter().flat_map(|this| &this.arguments).map(|word| word.text());
-    all.filter(|address| !excepted.contains(address)).map(str::to_owned).collect()
-}
-
-fn places<'a>(server: &ServerUses<'a>, version: Version) -> Vec<(Place, &'a Word)> {
-    let addresses = addresses(server);
-    let mut places = Vec::new();
-    for (key, word) in &server.server.keys {
-        let Ok(key) = ServerKey::read_in(key, version) else { continue };
-        for zone in key.zones {
-            for address in &addresses {
-                let place = Place {
-                    transport: key.transport,
-                    zone: zone.clone(),
-                    port: key.port.clone(),
-                    address: address.clone(),
-                };
-                places.push((place, word));
-            }
-        }
-    }
-    places
+    all.filter(|address| !excepted.contains(address)).collect()
 }
 
 pub(super) fn check_overlaps(servers: &[ServerUses<'_>], options: &CheckOptions<'_>, findings: &mut Vec<Finding>) {
     let version = options.version();
-    let mut registered: HashMap<Place, &Word> = HashMap::new();
-    let mut bound: HashMap<Place, (Place, &Word)> = HashMap::new();
+    let mut registered: HashMap<Place<'_>, &Word> = HashMap::new();
+    let mut bound: HashMap<Place<'_>, (Place<'_>, &Word)> = HashMap::new();
     // By port: where a server is bound to all addresses, and where to one.
-    let mut by_port: HashMap<(Transport, String), [Option<&Word>; 2]> = HashMap::new();
+    let mut by_port: HashMap<(Transport, &str), [Option<&Word>; 2]> = HashMap::new();
     for server in servers {
         let has_view = !server.uses("view").is_empty();
-        if server.zones.len().saturating_mul(addresses(server).len()) > MOST_PLACES {
+        let addresses = addresses(server);
+        if server.zones.len().saturating_mul(addresses.len()) > MOST_PLACES {
             let (_, word) = &server.server.keys[0];
             let message = format!("more than {MOST_PLACES} combinations of zones and addresses in one server");
             findings.push(Finding::new(Code::Limit, word, message));
             continue;
         }
-        for (place, word) in places(server, version) {
-            let ports = by_port.entry((place.transport, place.port.clone())).or_default();
+        let zones = server.keys.iter().flat_map(|(key, word)| key.zones.iter().map(move |zone| (key, zone, *word)));
+        let places = zones.flat_map(|(key, zone, word)| {
+            let at = |&address| (Place { transport: key.transport, zone, port: &key.port, address }, word);
+            addresses.iter().map(at).collect::<Vec<_>>()
+        });
+        for (place, word) in places {
+            let ports = by_port.entry((place.transport, place.port)).or_default();
             ports[usize::from(!place.address.is_empty())].get_or_insert(word);
             let there = |word: &Word| format!("{}:{}", word.file(), word.position());
             // Before 1.14.3 a server with a view had to stand before the one without.
@@ -169,7 +169,7 @@ pub(super) fn check_overlaps(servers: &[ServerUses<'_>], options: &CheckOptions<
                 let remedy = format!("give both this server and the one at {} a bind, or neither", there(first));
                 findings.push(Finding::new(Code::ZoneOverlap, word, message).remedy(remedy));
             } else if !has_view {
-                bound.insert(unbound, (place.clone(), word));
+                bound.insert(unbound, (place, word));
                 registered.insert(place, word);
             }
         }

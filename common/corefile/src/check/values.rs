@@ -56,11 +56,8 @@ pub(super) fn check(kind: &Kind, word: &str, version: Version) -> Result<(), Str
             format!("the template '{word}' has an action without end")
         }),
         Kind::OneOf { words, any_case } => {
-            let lower = word.to_lowercase();
-            let word_in_case = if *any_case { lower.as_str() } else { word };
-            when(words.iter().any(|known| known == word_in_case), || {
-                format!("'{word}' is not one of: {}", words.join(", "))
-            })
+            let is = |known: &String| known == word || (*any_case && *known == word.to_lowercase());
+            when(words.iter().any(is), || format!("'{word}' is not one of: {}", words.join(", ")))
         }
     }
 }
