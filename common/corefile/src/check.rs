@@ -18,14 +18,18 @@ pub use finding::{Code, Finding, Severity};
 
 use crate::env::Environment;
 use crate::error::{ErrorKind, ParseError};
-use crate::expand::{ExpandOptions, ExpandWarning, Expanded, ExpandedServer, Word, expand};
+use crate::expand::{ExpandOptions, ExpandWarning, Expanded, ExpandedServer, Word, expand_source};
 use crate::files::{Entry, FileSource};
 use crate::knowledge::{Knowledge, Plugin, Release};
+use crate::limits::Limits;
+use crate::source::Source;
+use crate::tree::Corefile;
 use crate::version::Version;
 use dispenser::Refusal;
 use plugin::{Site, Use};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The probes of the pods, to be held against `health` and `ready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -187,11 +191,32 @@ impl<'a> ServerUses<'a> {
 /// ");
 /// ```
 pub fn check(name: &str, text: &str, options: &CheckOptions<'_>) -> Report {
+    match Source::read(name, text, &Limits::default()) {
+        Ok(source) => check_source(&Arc::new(source), options),
+        Err(error) => report(options, vec![refused_parse(&error, name, text, options)]),
+    }
+}
+
+impl Corefile {
+    /// Judges this file. See [`check()`].
+    ///
+    /// ```
+    /// use corefile::{CheckOptions, Version};
+    /// let file = corefile::parse(".:53 {\n    cache 0\n}\n")?;
+    /// assert!(file.check(&CheckOptions::new(Version::new(1, 14, 7))).is_refused());
+    /// # Ok::<(), corefile::ParseError>(())
+    /// ```
+    pub fn check(&self, options: &CheckOptions<'_>) -> Report {
+        check_source(&self.source, options)
+    }
+}
+
+fn check_source(source: &Arc<Source>, options: &CheckOptions<'_>) -> Report {
     let mut findings = Vec::new();
-    let expanded = match expand_as_coredns(name, text, options) {
+    let expanded = match expand_as_coredns(source, options) {
         Ok(expanded) => expanded,
         Err(error) => {
-            findings.push(refused_parse(&error, name, text, options));
+            findings.push(refused_parse(&error, &source.name, &source.text, options));
             return report(options, findings);
         }
     };
@@ -205,7 +230,7 @@ pub fn check(name: &str, text: &str, options: &CheckOptions<'_>) -> Report {
         servers::check_listeners(&servers, options, &mut findings);
         advice::give(&servers, options, &mut findings);
     }
-    advice::about_release(name, options, &mut findings);
+    advice::about_release(&source.name, options, &mut findings);
     report(options, findings)
 }
 
@@ -216,7 +241,7 @@ fn report(options: &CheckOptions<'_>, mut findings: Vec<Finding>) -> Report {
     Report { release: options.release, findings, refusal }
 }
 
-fn expand_as_coredns(name: &str, text: &str, options: &CheckOptions<'_>) -> Result<Expanded, ParseError> {
+fn expand_as_coredns(source: &Arc<Source>, options: &CheckOptions<'_>) -> Result<Expanded, ParseError> {
     let known = |plugin: &str| options.has_plugin(plugin);
     let mut expansion = ExpandOptions::new().environment(&options.environment).known_plugins(&known);
     if let Some(files) = options.files {
@@ -225,7 +250,7 @@ fn expand_as_coredns(name: &str, text: &str, options: &CheckOptions<'_>) -> Resu
     if options.version() < Version::new(1, 13, 0) {
         expansion = expansion.before_import_caps();
     }
-    expand(name, text, &expansion)
+    expand_source(source, &expansion)
 }
 
 fn refused_parse(error: &ParseError, name: &str, text: &str, options: &CheckOptions<'_>) -> Finding {

@@ -320,6 +320,9 @@ impl<'a> Edit<'a> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        if self.changes.is_empty() {
+            return Ok(self.layout.file.clone());
+        }
         let source = self.layout.file.source();
         let mut changes = self.changes;
         changes.sort_by_key(|(range, _)| (range.start, range.end)); // stable: insertions at one place keep their order

@@ -244,7 +244,7 @@ impl Corefile {
     }
 }
 
-fn expand_source(source: &Arc<Source>, options: &ExpandOptions<'_>) -> Result<Expanded, ParseError> {
+pub(crate) fn expand_source(source: &Arc<Source>, options: &ExpandOptions<'_>) -> Result<Expanded, ParseError> {
     let no_files = MemoryFiles::new();
     let files = options.files.unwrap_or(&no_files);
     parser::Parser::new(source, files, options).run()

@@ -9,7 +9,7 @@ mod suggest;
 
 pub use suggest::Suggestion;
 
-use crate::check::{CheckOptions, Finding, Severity, check};
+use crate::check::{CheckOptions, Finding, Severity};
 use crate::error::ParseError;
 use crate::knowledge::Knowledge;
 use crate::limits::Limits;
@@ -166,7 +166,7 @@ pub fn migrate(name: &str, text: &str, from: Version, to: &CheckOptions<'_>) -> 
         .edit
         .finish()
         .map_err(|error| Held::Because(vec![Reason { line: None, message: error.to_string(), remedy: None }]))?;
-    let report = check(name, migrated.source(), to);
+    let report = migrated.check(to);
     let refusals: Vec<Reason> = report
         .findings
         .iter()
