@@ -31,7 +31,19 @@ pub(crate) fn read(path: &str) -> Result<String> {
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(arguments).current_dir(root());
+    forget_package(&mut cargo);
     cargo
+}
+
+/// Takes away what `cargo run` says about the package that this program belongs to. Some build scripts (that of `ring`)
+/// ask to be run again when it changes: everything that needs TLS would be compiled anew, and once more by the next cargo.
+pub(crate) fn forget_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_NAME"].iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
 }
 
 /// Builds the operators, with cargo's own progress shown.

@@ -72,12 +72,11 @@ impl Target {
         }
     }
 
-    /// As cargo would run it.
+    /// As cargo would run it, but not told about its package: a test may itself call cargo.
     pub(super) fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(arguments).current_dir(&self.folder);
-        // This program was itself started by cargo, for another crate.
-        command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        workspace::forget_package(&mut command);
         command
     }
 }
