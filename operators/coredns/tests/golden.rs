@@ -66,7 +66,7 @@ fn every_setting() {
         "version": "1.13.1",
         "dnsDomain": "example.org.",
         "dnsIP": "10.96.0.53",
-        "corefile": ".:53 {\n    ready\n    whoami\n}\n",
+        "corefile": ".:53 {\n    health\n    ready\n    whoami\n}\n",
         "replicas": 3,
         "images": {"repository": "mirror.example/dns", "digest": "sha256:00", "pullSecrets": ["mirror"], "pullPolicy": "Always"},
         "resources": {"limits": {"memory": "300Mi"}},
