@@ -1,6 +1,7 @@
 //! Rules of single plugins that go beyond a list of arguments and properties (`coredns/coredns: plugin/*/setup.go`).
 
 mod acl;
+mod cache;
 mod forward;
 mod rewrite;
 mod small;
@@ -26,7 +27,8 @@ pub(super) fn read<'a>(plugin: &Plugin, d: &mut Dispenser<'a>, this: &mut Use<'a
         "header" => small::header(d, this, site)?,
         "hosts" => small::hosts(plugin, d, this, site)?,
         "erratic" => super::plugin::properties(plugin, d, this, site)?,
-        "on" | "proxy" | "federation" => while d.next() {},
+        "on" => small::on(d, this)?,
+        "proxy" | "federation" => while d.next() {},
         _ => return Ok(false),
     }
     Ok(true)
@@ -42,7 +44,7 @@ pub(super) fn after_property(
 ) -> Outcome {
     match (plugin.name.as_str(), property.name.as_str()) {
         ("errors", "consolidate") => small::consolidate(name, arguments, site.version),
-        ("cache", "serve_stale") => small::serve_stale(name, arguments, site.version),
+        ("cache", "serve_stale") => cache::serve_stale(name, arguments, site.version),
         ("tsig", "require") => small::require(arguments, "query type", values::is_record_type),
         ("tsig", "require_opcode") => small::require(arguments, "opcode", |word| values::OPCODES.contains(&word)),
         ("timeouts", "maxtcpqueries") if arguments.first().is_some_and(|word| word.text() == "0") => {
@@ -65,6 +67,7 @@ pub(super) fn after_property(
             _ => Ok(()),
         }),
         ("proxyproto" | "loadbalance" | "dns64" | "siit", _) => small::prefix(plugin, property, arguments, site),
+        ("dnssec" | "sign", "key") => small::key(plugin, arguments, site.version),
         ("dynupdate", "allow") => small::allow(arguments),
         _ => Ok(()),
     }
@@ -77,7 +80,7 @@ pub(super) fn after_use(plugin: &Plugin, this: &Use<'_>, site: &Site<'_>) -> Out
         "forward" => forward::after_use(this, site),
         "grpc" => forward::grpc(this),
         "kubernetes" => small::kubernetes(this, site),
-        "cache" => small::cache(this, version),
+        "cache" => cache::after_use(this, version),
         "reload" => small::reload(this, version),
         "bind" => {
             small::each(this.arguments.iter().chain(this.properties.iter().flat_map(|(_, words)| words)), |word| {

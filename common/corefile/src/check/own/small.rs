@@ -165,74 +165,6 @@ pub(super) fn consolidate(name: &Word, arguments: &[&Word], version: Version) ->
     Ok(())
 }
 
-/// How long stale answers are served, and when they are looked up again.
-pub(super) fn serve_stale(name: &Word, arguments: &[&Word], version: Version) -> Outcome {
-    let most = match version {
-        v if v >= Version::new(1, 14, 7) => 5,
-        v if v >= Version::new(1, 14, 4) => 3,
-        v if v >= Version::new(1, 9, 2) => 2,
-        _ => 1,
-    };
-    let wrong_count = || refuse(name, "Wrong argument count or unexpected line ending after 'serve_stale'");
-    if arguments.len() > most {
-        return Err(wrong_count());
-    }
-    let not_negative = |word: &Word, most| {
-        values::check(&Kind::DurationUpTo(most), word.text(), version).map_err(|message| refuse(word, message))
-    };
-    let Some((up_to, rest)) = arguments.split_first() else { return Ok(()) };
-    not_negative(up_to, i64::MAX)?;
-    let Some((mode, mut rest)) = rest.split_first() else { return Ok(()) };
-    let verify = match mode.text().to_lowercase().as_str() {
-        "verify" => true,
-        "immediate" => false,
-        other => return Err(refuse(mode, format!("invalid value for serve_stale refresh mode: {other}"))),
-    };
-    if let (true, Some((timeout, after))) = (verify, rest.split_first()) {
-        not_negative(timeout, i64::MAX)?;
-        rest = after;
-    }
-    if rest.is_empty() {
-        return Ok(());
-    }
-    if version < Version::new(1, 14, 7) {
-        return Err(refuse(rest[0], "serve_stale timeout is only valid with the verify refresh mode"));
-    }
-    let [ttl, recheck @ ..] = rest else { return Ok(()) };
-    not_negative(ttl, i64::from(u32::MAX))?;
-    if values::duration(ttl.text()).is_ok_and(|ttl| ttl % SECOND != 0) {
-        return Err(refuse(ttl, "serve_stale response TTL must be a whole number of seconds"));
-    }
-    match recheck {
-        [] => Ok(()),
-        [recheck] => not_negative(recheck, 300),
-        _ => Err(wrong_count()),
-    }
-}
-
-pub(super) fn cache(this: &Use<'_>, version: Version) -> Outcome {
-    let mut zones = this.arguments.as_slice();
-    if let Some((first, rest)) = zones.split_first()
-        && let Ok(ttl) = values::integer(first.text())
-    {
-        if ttl <= 0 {
-            return Err(refuse(first, format!("cache TTL can not be zero or negative: {ttl}")));
-        }
-        zones = rest;
-    }
-    // Before 1.11.1 `keepttl` counted the arguments of the plugin instead of its own.
-    if let Some((keepttl, _)) = this.property("keepttl")
-        && version < Version::new(1, 11, 1)
-        && !zones.is_empty()
-    {
-        return Err(refuse(keepttl, "Wrong argument count or unexpected line ending after 'keepttl'"));
-    }
-    match this.property("serve_stale_policy") {
-        Some((policy, _)) if !this.has("serve_stale") => Err(refuse(policy, "serve_stale_policy requires serve_stale")),
-        _ => Ok(()),
-    }
-}
-
 pub(super) fn reload(this: &Use<'_>, version: Version) -> Outcome {
     let nanoseconds = |index: usize| this.arguments.get(index).and_then(|word| values::duration(word.text()).ok());
     if nanoseconds(0).is_some_and(|interval| interval < 2 * SECOND) {
@@ -305,6 +237,35 @@ pub(super) fn kubernetes(this: &Use<'_>, site: &Site<'_>) -> Outcome {
         }
         _ => Ok(()),
     })
+}
+
+/// Where keys come from: files, or names in a store. Other words are passed over, but nothing may follow them.
+pub(super) fn key(plugin: &Plugin, arguments: &[&Word], version: Version) -> Outcome {
+    let Some((from, names)) = arguments.split_first() else { return Ok(()) };
+    let is_known = match (plugin.name.as_str(), from.text()) {
+        (_, "file") => true,
+        ("dnssec", "aws_secretsmanager") => version >= Version::new(1, 11, 4),
+        ("sign", "directory") => return Err(refuse(from, "directory: not implemented")),
+        _ => false,
+    };
+    match names.first() {
+        None if is_known => Err(refuse(from, "Wrong argument count or unexpected line ending after 'key'")),
+        Some(name) if !is_known => Err(refuse(name, format!("unknown property '{}'", name.text()))),
+        _ => Ok(()),
+    }
+}
+
+/// An event, and the command to run then.
+pub(super) fn on<'a>(d: &mut Dispenser<'a>, this: &mut Use<'a>) -> Outcome {
+    this.arguments = d.rest_of_line();
+    let Some((event, command)) = this.arguments.split_first() else { return Err(d.wrong_count()) };
+    if !["startup", "shutdown", "certrenew"].contains(&event.text().to_lowercase().as_str()) {
+        return Err(refuse(event, format!("Wrong event name or event not supported: '{}'", event.text())));
+    }
+    if command.iter().all(|word| word.text().trim().is_empty()) {
+        return Err(refuse(event, "no command contained in ''"));
+    }
+    Ok(())
 }
 
 pub(super) fn require(arguments: &[&Word], what: &str, known: impl Fn(&str) -> bool) -> Outcome {
