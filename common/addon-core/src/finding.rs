@@ -38,9 +38,11 @@ pub struct Finding {
     pub file: Option<String>,
     /// Line in the file, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>")]
     pub line: Option<u32>,
     /// Column in the line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>")]
     pub column: Option<u32>,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
