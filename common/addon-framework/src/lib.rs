@@ -11,6 +11,7 @@ mod backoff;
 mod cache;
 mod client;
 mod failure;
+mod held_up;
 mod reconcile;
 mod request;
 mod runtime;

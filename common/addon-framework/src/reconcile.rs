@@ -22,11 +22,14 @@ use crate::{
     cache::Cache,
     client::CallError,
     failure::{Attempt, describe},
+    held_up::HeldUp,
     request::{self, Outcome},
 };
 
 /// The most rounds of planning without a rest: more than any plan has waves.
 const ROUNDS: usize = 16;
+/// The rest after that.
+const REST: Duration = Duration::from_secs(1);
 
 /// Reconciles the add-on's resources. Remembers only what a restart may forget.
 pub(crate) struct Reconciler {
@@ -37,14 +40,7 @@ pub(crate) struct Reconciler {
     kubernetes: Version,
     answers: BTreeMap<ObjectKey, Answer>,
     confirmed: BTreeSet<String>,
-    held_up: BTreeMap<ObjectKey, HeldUp>,
-}
-
-/// An object whose last request failed.
-struct HeldUp {
-    failure: Failure,
-    backoff: Backoff,
-    until: Instant,
+    held_up: HeldUp,
 }
 
 impl Reconciler {
@@ -63,35 +59,33 @@ impl Reconciler {
             kubernetes,
             answers: BTreeMap::new(),
             confirmed: BTreeSet::new(),
-            held_up: BTreeMap::new(),
+            held_up: HeldUp::default(),
         }
     }
 
     /// Does all that is due. Returns when to look again although nothing happens, if at all.
     pub(crate) async fn run(&mut self) -> Option<Instant> {
         for _ in 0..ROUNDS {
-            let Some(observed) = self.observe().await else { break };
+            let observed = self.observe().await?;
             let plans = if observed.failures.keys().any(|key| key.name.is_empty()) {
                 plan::hold_all(&observed)
             } else {
                 plan::plan_all(self.addon.as_ref(), &observed)
             };
+            self.held_up.retain(&wanted(&plans, &observed));
+            let now = Instant::now();
             let mut busy = false;
             for plan in &plans {
-                busy |= self.carry_out(plan).await;
+                busy |= self.carry_out(plan, now).await;
             }
             if !busy {
-                return self.wake_up(&plans);
+                let timers = plans.iter().filter_map(|plan| plan.again_in);
+                let timers = timers.map(|seconds| now + Duration::from_secs(seconds.into()));
+                return timers.chain(self.held_up.next_after(now)).min();
             }
         }
-        self.wake_up(&[])
-    }
-
-    fn wake_up(&self, plans: &[Plan]) -> Option<Instant> {
-        let now = Instant::now();
-        let timers =
-            plans.iter().filter_map(|plan| plan.again_in).map(|seconds| now + Duration::from_secs(seconds.into()));
-        self.held_up.values().map(|held_up| held_up.until.max(now)).chain(timers).min()
+        // Someone undoes what is written: go on, but let others have their turn.
+        Some(Instant::now() + REST)
     }
 
     /// The snapshot to decide from; `None` while it is incomplete for no reason that could be told.
@@ -104,7 +98,8 @@ impl Reconciler {
         };
         let resources = self.cache.of_kind(&self.addon.resource());
         let mut failures = watches;
-        failures.extend(self.held_up.iter().map(|(key, held_up)| (key.clone(), held_up.failure.clone())));
+        // Whether a look-up fails is found out anew.
+        failures.extend(self.held_up.failures().filter(|(key, _)| !key.name.is_empty()));
         let mut observed = Observed {
             kubernetes: self.kubernetes.clone(),
             namespace: self.namespace.clone(),
@@ -136,14 +131,12 @@ impl Reconciler {
                 let nameless = ObjectKey { name: String::new(), ..key.clone() };
                 match result {
                     Ok(found) => {
-                        if self.held_up.remove(&nameless).is_some() {
-                            observed.failures.remove(&nameless);
-                        }
+                        self.held_up.clear(&nameless);
                         observed.lookups.insert(key, found);
                     }
                     Err(error) => {
-                        let failure =
-                            self.hold_up(nameless.clone(), describe_lookup(&error, &key), Backoff::of_writes());
+                        let failure = describe_lookup(&error, &key);
+                        self.held_up.note(nameless.clone(), failure.clone(), Backoff::of_writes());
                         observed.failures.insert(nameless, failure);
                         observed.lookups.insert(key, None);
                     }
@@ -153,18 +146,17 @@ impl Reconciler {
     }
 
     /// Carries out the first wave, or writes the status where nothing is due. Returns whether to plan anew.
-    async fn carry_out(&mut self, plan: &Plan) -> bool {
-        let now = Instant::now();
+    async fn carry_out(&mut self, plan: &Plan, now: Instant) -> bool {
         let due: Vec<&Action> = plan
             .waves
             .first()
             .map(|wave| &wave.actions)
             .into_iter()
             .flatten()
-            .filter(|action| self.held_up.get(&action.target()).is_none_or(|held_up| held_up.until <= now))
+            .filter(|action| !self.held_up.is_waiting(&action.target(), now))
             .collect();
         if due.is_empty() {
-            return self.write_status(plan).await;
+            return self.write_status(plan, now).await;
         }
         let manager = self.addon.field_manager();
         let client = &self.client;
@@ -185,19 +177,19 @@ impl Reconciler {
                     let projection = fields::projection(&object, sent.keys());
                     self.answers.insert(target.clone(), Answer { sent: body.clone(), projection });
                 }
-                self.held_up.remove(&target);
+                self.held_up.clear(&target);
                 self.cache.record(object);
             }
             Ok(Outcome::Deleted) => {
                 log(action, &target);
-                self.held_up.remove(&target);
+                self.held_up.clear(&target);
                 self.cache.forget(&target);
             }
             Ok(Outcome::Confirmed) => {
                 if let Action::ConfirmAccess(access) = action {
                     self.confirmed.insert(access.id());
                 }
-                self.held_up.remove(&target);
+                self.held_up.clear(&target);
             }
             Ok(Outcome::Unconfirmed) => {
                 let failure = Failure {
@@ -205,37 +197,25 @@ impl Reconciler {
                     message: format!("waiting until {target} has its rights"),
                     is_error: false,
                 };
-                self.hold_up(target, failure, Backoff::of_waits());
+                self.held_up.note(target, failure, Backoff::of_waits());
             }
             Err(error) => {
-                self.hold_up(target, describe(&error, &attempt), Backoff::of_writes());
+                self.held_up.note(target, describe(&error, &attempt), Backoff::of_writes());
             }
         }
-    }
-
-    /// Notes a failure; the longer it lasts, the longer the wait.
-    fn hold_up(&mut self, key: ObjectKey, failure: Failure, backoff: Backoff) -> Failure {
-        let known = self.held_up.remove(&key);
-        if known.as_ref().is_none_or(|known| known.failure != failure) && failure.is_error {
-            tracing::warn!(object = %key, reason = failure.reason, "{}", failure.message);
-        }
-        let mut backoff = known.map_or(backoff, |known| known.backoff);
-        let until = Instant::now() + backoff.next().unwrap_or_default();
-        self.held_up.insert(key, HeldUp { failure: failure.clone(), backoff, until });
-        failure
     }
 
     /// Writes the status, where it differs. Returns whether to plan anew.
-    async fn write_status(&mut self, plan: &Plan) -> bool {
+    async fn write_status(&mut self, plan: &Plan, now: Instant) -> bool {
         let Some(status) = &plan.status else { return false };
-        if self.held_up.get(&plan.subject).is_some_and(|held_up| held_up.until > Instant::now()) {
+        if self.held_up.is_waiting(&plan.subject, now) {
             return false;
         }
         let kind = self.addon.resource();
         match request::write_status(&self.client, &self.addon.field_manager(), &kind, &plan.subject, status).await {
             Ok(stored) => {
                 log_status(&plan.subject, status);
-                self.held_up.remove(&plan.subject);
+                self.held_up.clear(&plan.subject);
                 self.cache.record(stored);
             }
             // Deleted meanwhile: released, with nothing to do.
@@ -243,11 +223,19 @@ impl Reconciler {
             Err(error) => {
                 let what = format!("{}/{}", plan.subject.namespace, plan.subject.name);
                 let attempt = Attempt { verbs: &["patch"], kind: &kind, what: format!("{what} (its status)") };
-                self.hold_up(plan.subject.clone(), describe(&error, &attempt), Backoff::of_writes());
+                self.held_up.note(plan.subject.clone(), describe(&error, &attempt), Backoff::of_writes());
             }
         }
         false
     }
+}
+
+/// What may still be held up: what is planned to be written, and look-ups that failed just now.
+fn wanted(plans: &[Plan], observed: &Observed) -> BTreeSet<ObjectKey> {
+    let written = plans.iter().flat_map(|plan| &plan.waves).flat_map(|wave| &wave.actions).map(Action::target);
+    let statuses = plans.iter().filter(|plan| plan.status.is_some()).map(|plan| plan.subject.clone());
+    let looked_up = observed.failures.keys().filter(|key| key.name.is_empty()).cloned();
+    written.chain(statuses).chain(looked_up).collect()
 }
 
 fn describe_lookup(error: &CallError, key: &ObjectKey) -> Failure {
