@@ -13,6 +13,7 @@ pub mod catalog;
 pub mod check;
 pub mod fields;
 pub mod finding;
+pub mod health;
 pub mod object;
 pub mod package;
 pub mod patch;

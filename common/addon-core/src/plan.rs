@@ -211,7 +211,8 @@ pub fn plan(addon: &dyn Addon, resource: &Object, observed: &Observed) -> Plan {
 fn conclude(resource: &Object, observed: &Observed, mut desired: Desired, waves: Vec<Wave>) -> Plan {
     desired.findings.sort();
     desired.findings.dedup();
-    let (status, again_in) = status::status(resource, observed, &desired, &waves);
+    let applying = waves.first().map(|wave| wave.name.as_str()).filter(|name| *name != waves::CLEAN_UP);
+    let (status, again_in) = status::status(resource, observed, &desired, applying);
     Plan {
         subject: resource.key(),
         version: desired.version,

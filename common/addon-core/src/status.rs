@@ -10,8 +10,8 @@ use crate::{
     addon::{Desired, Observed},
     api::AddonStatus,
     finding::{Finding, Severity},
+    health::Health,
     object::Object,
-    plan::Wave,
 };
 
 /// The most findings in a status.
@@ -23,66 +23,26 @@ const MAX_MESSAGE: usize = 1024;
 /// How long a workload may be unavailable outside a rollout before that is a failure, in seconds.
 const UNAVAILABLE_DEADLINE: i64 = 60;
 
-/// How a live workload is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    available: bool,
-    rolling: Option<String>,
-    failed: Option<(String, String)>,
-    unavailable_since: Option<Timestamp>,
-}
-
-impl Health {
-    /// Reads a workload's status.
-    pub fn of(live: &Object) -> Self {
-        let count = |pointer: &str| live.integer(pointer).unwrap_or(0);
-        let condition = |name: &str| {
-            live.value()["status"]["conditions"].as_array().into_iter().flatten().find(|it| it["type"] == name)
-        };
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let available = condition("Available");
-        let wanted = live.integer("/spec/replicas").unwrap_or(1);
-        let (updated, all, ready) =
-            (count("/status/updatedReplicas"), count("/status/replicas"), count("/status/availableReplicas"));
-        let rolling = if count("/status/observedGeneration") < count("/metadata/generation") {
-            Some("waiting for the controller to see the change".to_owned())
-        } else if updated < wanted {
-            Some(format!("{updated} of {wanted} pods updated"))
-        } else if all > updated {
-            Some(format!("{} old pods are still to go", all - updated))
-        } else if ready < updated {
-            Some(format!("{ready} of {updated} pods available"))
-        } else {
-            None
-        };
-        let progressing = condition("Progressing").filter(|it| it["status"] == "False");
-        let replica_failure = condition("ReplicaFailure").filter(|it| it["status"] == "True");
-        let failed = replica_failure.or(progressing).map(|it| (text(&it["reason"]), text(&it["message"])));
-        let is_available = available.is_some_and(|it| it["status"] == "True");
-        let since = available.filter(|_| !is_available).and_then(|it| it["lastTransitionTime"].as_str());
-        Self { available: is_available, rolling, failed, unavailable_since: since.and_then(|it| it.parse().ok()) }
-    }
-
-    /// Whether all pods are of the wanted kind and serve.
-    pub fn is_done(&self) -> bool {
-        self.available && self.rolling.is_none() && self.failed.is_none()
-    }
-}
-
-/// The status to write, where it differs from the stored one, and in how many seconds to look again.
+/// The status to write, where it differs from the stored one, and in how many seconds to look again. `applying` says
+/// what is being written, if anything is.
 pub fn status(
     resource: &Object,
     observed: &Observed,
     desired: &Desired,
-    waves: &[Wave],
+    applying: Option<&str>,
 ) -> (Option<Value>, Option<u32>) {
     let stored = &resource.value()["status"];
-    let (status, again_in) = compute(resource, observed, desired, waves);
+    let (status, again_in) = compute(resource, observed, desired, applying);
     let status = json!(status);
     ((*stored != status).then_some(status), again_in)
 }
 
-fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[Wave]) -> (AddonStatus, Option<u32>) {
+fn compute(
+    resource: &Object,
+    observed: &Observed,
+    desired: &Desired,
+    applying: Option<&str>,
+) -> (AddonStatus, Option<u32>) {
     let mut errors: Vec<(String, String)> = desired
         .findings
         .iter()
@@ -120,8 +80,8 @@ fn compute(resource: &Object, observed: &Observed, desired: &Desired, waves: &[W
     let rolling = health
         .iter()
         .find_map(|(key, health)| health.as_ref()?.rolling.as_ref().map(|rolling| format!("{key}: {rolling}")));
-    let applying = waves.first().filter(|wave| wave.name != "clean-up").map(|wave| {
-        waits.iter().find(|it| !it.is_error).map_or_else(|| format!("applying: {}", wave.name), |it| it.message.clone())
+    let applying = applying.map(|what| {
+        waits.iter().find(|it| !it.is_error).map_or_else(|| format!("applying: {what}"), |it| it.message.clone())
     });
 
     let available = match (&missing, &unavailable) {

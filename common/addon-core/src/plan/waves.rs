@@ -7,12 +7,15 @@ use serde_json::Value;
 use crate::{
     addon::{Desired, Observed},
     check::pod_account,
+    health::Health,
     object::Object,
     plan::{Access, Action, Wave},
     render::{ADDON_LABEL, config_maps_of},
     schema,
-    status::Health,
 };
+
+/// The last wave: nobody waits for it.
+pub(super) const CLEAN_UP: &str = "clean-up";
 
 /// Puts actions into waves, and adds the proof of rights before workloads change and the clean-up after all is done.
 pub(super) fn arrange(actions: Vec<Action>, addon: &str, desired: &Desired, observed: &Observed) -> Vec<Wave> {
