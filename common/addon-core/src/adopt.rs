@@ -11,7 +11,7 @@ use crate::{
     finding::Finding,
     object::Object,
     path::FieldPath,
-    render::Rendered,
+    render::{ADDON_LABEL, Rendered},
     schema,
 };
 
@@ -41,7 +41,15 @@ pub fn desired(
             findings.push(deferral(&desired.object, live));
         }
     }
-    if let Some(deferred) = objects.iter().find(|desired| desired.deferred) {
+    if findings.is_empty() {
+        return (objects, findings);
+    }
+    // Nor is anything else of that installation changed: the running pods may depend on it.
+    for desired in &mut objects {
+        let live = observed.get(&desired.object.key());
+        desired.deferred |= live.is_some_and(|live| Owners::of(live).held_by(manager).is_empty());
+    }
+    if let Some(deferred) = objects.iter().find(|desired| schema::pod_spec_path(desired.object.kind()).is_some()) {
         // Immutable configuration that nothing would mount yet.
         let mounted = crate::render::config_maps_of(&deferred.object);
         objects.retain(|desired| {
@@ -67,10 +75,14 @@ fn asks_for_change(desired: &DesiredObject, observed: &Observed) -> bool {
     }
 }
 
-/// Whether a live workload's pods were made by someone else: we hold no field of its pod template.
+/// Whether a live workload's pods were made by someone else: it does not carry our label, which is written with the
+/// first change of ours, and we hold no field of its pod template. Ownership alone would not do: anyone may empty it.
 pub fn is_foreign_workload(object: &Object, observed: &Observed, manager: &str) -> bool {
     schema::pod_spec_path(object.kind()).is_some()
         && observed.get(&object.key()).is_some_and(|live| {
+            if live.label(ADDON_LABEL).is_some() {
+                return false;
+            }
             let template = FieldPath::default().field("spec").field("template");
             !Owners::of(live).held_by(manager).iter().any(|held| template.covers(held))
         })

@@ -98,13 +98,11 @@ pub(crate) fn item_of(keys: &[&str], item: &Value) -> Segment {
 pub struct Owners(Vec<(String, BTreeSet<FieldPath>)>);
 
 impl Owners {
-    /// Reads `metadata.managedFields`; entries for subresources are left out.
+    /// Reads `metadata.managedFields`. Entries for the status are left out; those for other subresources count: who
+    /// scales a Deployment holds its `spec.replicas`.
     pub fn of(live: &Object) -> Self {
         let entries = live.value().pointer("/metadata/managedFields").and_then(Value::as_array);
-        let read = entries
-            .into_iter()
-            .flatten()
-            .filter(|entry| entry.get("subresource").and_then(Value::as_str).is_none_or(str::is_empty));
+        let read = entries.into_iter().flatten().filter(|entry| entry["subresource"] != "status");
         Self(
             read.map(|entry| {
                 let manager = entry.get("manager").and_then(Value::as_str).unwrap_or("unknown");
@@ -231,6 +229,18 @@ mod tests {
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].owner.as_deref(), Some("kubectl-edit"));
         assert_eq!((&changes[0].old, &changes[0].new), (&Some(json!("dns-udp")), &Some(json!("dns"))));
+    }
+
+    #[test]
+    fn who_scales_holds_the_replicas() {
+        let managed = json!([
+            {"manager": "kubectl", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            {"manager": "controller", "operation": "Update", "subresource": "status", "fieldsV1": {"f:spec": {"f:x": {}}}}]);
+        let live = object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x",
+            "managedFields": managed}, "spec": {"replicas": 5}}));
+        let owner = |path: &str| Owners::of(&live).other_than("us", &path.parse().unwrap()).map(str::to_owned);
+        assert_eq!(owner("spec.replicas").as_deref(), Some("kubectl"));
+        assert_eq!(owner("spec.x"), None);
     }
 
     #[test]

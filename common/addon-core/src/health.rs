@@ -39,7 +39,11 @@ impl Health {
         };
         let progressing = condition("Progressing").filter(|it| it["status"] == "False");
         let replica_failure = condition("ReplicaFailure").filter(|it| it["status"] == "True");
+        let paused = (live.value()["spec"]["paused"] == true && updated < wanted)
+            .then(|| ("Paused".to_owned(), "it is paused by spec.paused, and has changes to roll out".to_owned()));
+        let none = (wanted == 0).then(|| ("NoPods".to_owned(), "it is scaled to 0 pods".to_owned()));
         let failed = replica_failure.or(progressing).map(|it| (text(&it["reason"]), text(&it["message"])));
+        let failed = failed.or(paused).or(none);
         // A Deployment of no pods calls itself available, and serves nobody.
         let is_available = available.is_some_and(|it| it["status"] == "True") && ready > 0;
         let since = available.filter(|_| !is_available).and_then(|it| it["lastTransitionTime"].as_str());
@@ -93,7 +97,9 @@ mod tests {
 
     #[test]
     fn no_pod_is_not_available() {
-        assert!(!health(0, [2, 0, 0, 0], &[AVAILABLE]).available);
+        let none = health(0, [2, 0, 0, 0], &[AVAILABLE]);
+        assert!(!none.available);
+        assert_eq!(none.failed.map(|(reason, _)| reason).as_deref(), Some("NoPods"));
     }
 
     #[test]

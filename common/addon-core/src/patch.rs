@@ -11,6 +11,13 @@ use crate::{
     yaml,
 };
 
+/// The most operations of one JSON patch.
+const MAX_OPERATIONS: usize = 256;
+/// The deepest that a patched object may nest; Kubernetes objects stay below 20 levels.
+const MAX_DEPTH: usize = 64;
+/// The largest that a patched object may become, in bytes: more than the API server stores.
+const MAX_SIZE: usize = 2 << 20;
+
 /// Applies the patches of `spec.patches` in order. The first that cannot be applied is the finding.
 pub fn apply_all(objects: &mut [Object], patches: &[Value]) -> Result<(), Box<Finding>> {
     patches.iter().enumerate().try_for_each(|(index, patch)| {
@@ -66,9 +73,48 @@ fn apply(objects: &mut [Object], patch: &Value) -> Result<(), Failure> {
     Err(("PatchWithoutTarget", format!("no object matches {target}"), format!("patch one of {}", known.join(", "))))
 }
 
+/// Applies the operations one by one: `copy` can double an object with each of them.
 fn json_patch(value: &mut Value, body: &Value) -> Result<(), String> {
     let patch: json_patch::Patch = serde_json::from_value(body.clone()).map_err(|error| error.to_string())?;
-    json_patch::patch(value, &patch).map_err(|error| error.to_string())
+    if patch.0.len() > MAX_OPERATIONS {
+        return Err(format!("it has {} operations, and at most {MAX_OPERATIONS} are applied", patch.0.len()));
+    }
+    for operation in patch.0 {
+        let copied = match &operation {
+            json_patch::PatchOperation::Copy(copy) => value.pointer(copy.from.as_str()).map_or(0, depth),
+            json_patch::PatchOperation::Move(from) => value.pointer(from.from.as_str()).map_or(0, depth),
+            json_patch::PatchOperation::Add(add) => depth(&add.value),
+            json_patch::PatchOperation::Replace(replace) => depth(&replace.value),
+            _ => 0,
+        };
+        if operation.path().count() + copied > MAX_DEPTH {
+            return Err(format!("it nests more than {MAX_DEPTH} levels deep"));
+        }
+        json_patch::patch(value, &[operation]).map_err(|error| error.to_string())?;
+        if size(value) > MAX_SIZE {
+            return Err(format!("it makes the object larger than {MAX_SIZE} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// How deep a value is nested.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 1,
+    }
+}
+
+/// About how many bytes a value takes.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + size(value) + 4).sum::<usize>() + 2,
+        Value::String(text) => text.len() + 2,
+        _ => 8,
+    }
 }
 
 /// Which objects a patch is for; what is not given matches all.
@@ -268,6 +314,16 @@ mod tests {
         assert_eq!(finding.code, "PatchWithoutTarget");
         assert_eq!(finding.field.as_deref(), Some(".spec.patches[0]"));
         assert_eq!(finding.remedy.as_deref(), Some("patch one of Deployment kube-system/coredns"));
+    }
+
+    #[test]
+    fn a_patch_that_copies_itself_is_refused() {
+        let deeper = json!({"op": "copy", "from": "/spec", "path": "/spec/again"});
+        let larger = json!({"op": "copy", "from": "/spec/items", "path": "/spec/items/-"});
+        let first = json!({"op": "add", "path": "/spec/items", "value": ["x".repeat(1000)]});
+        for operations in [vec![deeper; 200], [vec![first], vec![larger.clone(); 100]].concat(), vec![larger; 300]] {
+            assert_eq!(refused(json!({"target": {"kind": "Deployment"}, "patch": operations})).code, "BadPatch");
+        }
     }
 
     #[test]

@@ -68,7 +68,8 @@ pub enum Action {
         /// What changes.
         changes: Vec<FieldChange>,
     },
-    /// Removes items that do not belong into a list of ours, by a JSON patch that tests what it removes.
+    /// Removes items that do not belong into a list of ours, by a JSON patch that tests what it removes. Where none of
+    /// ours is there, it puts them in at once.
     RemoveItems {
         /// The object.
         target: ObjectKey,

@@ -2,7 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    convert::Infallible,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use addon_core::{
@@ -14,9 +18,9 @@ use futures::{Stream, StreamExt, pin_mut};
 use kube::{
     Client,
     api::DynamicObject,
-    runtime::{WatchStreamExt, watcher, watcher::Event},
+    runtime::{WatchStreamExt, utils::Backoff as _, watcher, watcher::Event},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::sleep};
 
 use crate::{
     backoff::Backoff,
@@ -29,6 +33,8 @@ use crate::{
 pub(crate) struct Cache {
     state: Mutex<State>,
     changed: Notify,
+    /// Whether a connection was lost since it was last asked.
+    lost: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +79,7 @@ impl Scope {
 
 impl Cache {
     /// Keeps `scope` up to date for as long as the future runs.
-    pub(crate) async fn follow(&self, client: &Client, scope: Scope, streaming: bool) {
+    pub(crate) async fn follow(&self, client: &Client, scope: Scope, streaming: bool) -> Infallible {
         let mut config = watcher::Config::default();
         if let Some(name) = scope.name {
             config = config.fields(&format!("metadata.name={name}"));
@@ -81,33 +87,52 @@ impl Cache {
         if streaming {
             config = config.streaming_lists();
         }
-        let events = watcher(api(client, &scope.kind, &scope.namespace), config).backoff(Backoff::of_watches());
-        self.take(scope, events).await;
+        let mut waits = Backoff::of_watches();
+        loop {
+            let api = api(client, &scope.kind, &scope.namespace);
+            let events = watcher(api, config.clone()).backoff(Backoff::of_watches());
+            self.take(&scope, events, &mut waits).await;
+            sleep(waits.next().unwrap_or_default()).await;
+        }
     }
 
-    async fn take(&self, scope: Scope, events: impl Stream<Item = watcher::Result<Event<DynamicObject>>>) {
+    /// Takes events until one says that the watch cannot be had. A watch that is refused when it goes on would never say
+    /// that it is allowed again; one that starts anew does.
+    async fn take(
+        &self,
+        scope: &Scope,
+        events: impl Stream<Item = watcher::Result<Event<DynamicObject>>>,
+        waits: &mut Backoff,
+    ) {
         pin_mut!(events);
         let mut listed = BTreeMap::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
-                    if let Some(object) = read(object, &scope) {
+                    if let Some(object) = read(object, scope) {
                         listed.insert(object.key(), Arc::new(object));
                     }
                 }
-                Ok(Event::InitDone) => self.replace(&scope, std::mem::take(&mut listed)),
+                Ok(Event::InitDone) => {
+                    waits.reset();
+                    self.replace(scope, std::mem::take(&mut listed));
+                }
                 Ok(Event::Apply(object)) => {
-                    if let Some(object) = read(object, &scope) {
+                    if let Some(object) = read(object, scope) {
                         self.record(object);
                     }
                 }
                 Ok(Event::Delete(object)) => {
-                    if let Some(object) = read(object, &scope) {
+                    if let Some(object) = read(object, scope) {
                         self.vanish(&object);
                     }
                 }
-                Err(error) => self.fail(&scope, error),
+                Err(error) => {
+                    if self.fail(scope, error) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -162,6 +187,11 @@ impl Cache {
         of_kind.map(|(_, object)| object.clone()).collect()
     }
 
+    /// Whether a connection was lost since the last call: the API server may be another one now.
+    pub(crate) fn was_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::Relaxed)
+    }
+
     /// The watches that cannot be had.
     pub(crate) fn failures(&self) -> BTreeMap<ObjectKey, Failure> {
         self.state().failures.clone()
@@ -179,13 +209,15 @@ impl Cache {
         self.changed.notify_one();
     }
 
-    fn fail(&self, scope: &Scope, error: watcher::Error) {
+    /// Notes an error. Returns whether asking again in the same way is of no use.
+    fn fail(&self, scope: &Scope, error: watcher::Error) -> bool {
+        self.lost.store(true, Ordering::Relaxed);
         let error = match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)
             | watcher::Error::WatchFailed(error) => CallError::Kube(error),
             watcher::Error::WatchError(status) => CallError::Kube(kube::Error::Api(status)),
-            watcher::Error::NoResourceVersion => return,
+            watcher::Error::NoResourceVersion => return false,
         };
         // Where everything of a namespace is watched there is no name to tell.
         let what = match (scope.namespace.as_str(), scope.name) {
@@ -208,6 +240,7 @@ impl Cache {
             tracing::warn!(kind = scope.kind.kind, "{}", failure.message);
             self.changed.notify_one();
         }
+        is_definite(&error)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -31,12 +31,19 @@ pub(crate) fn describe(error: &CallError, attempt: &Attempt<'_>) -> Failure {
             "KindNotServed",
             format!("the API server does not serve {}.{}; apply the CustomResourceDefinition", kind.plural, kind.group),
         ),
+        409 if is_field_conflict(status) => ("FieldConflict", format!("{subject}: {}", status.message)),
         409 => ("Conflict", format!("{subject}: {}; it is planned anew", status.message)),
         422 => ("Invalid", format!("the API server refuses {subject}: {}", status.message)),
         code => ("RequestFailed", format!("cannot {verb} {subject}: {code} {}; it is tried again", status.message)),
     };
     // A lost race is no fault: the next plan is made from what is live then.
-    Failure { reason: reason.into(), message, is_error: status.code != 409 }
+    Failure { reason: reason.into(), message, is_error: reason != "Conflict" }
+}
+
+/// Whether another field manager holds what was to be applied: it will do so at the next try, too.
+fn is_field_conflict(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 /// Whether asking again without a change elsewhere is of no use.

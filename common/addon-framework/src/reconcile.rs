@@ -31,6 +31,10 @@ const ROUNDS: usize = 16;
 /// The rest after that.
 const REST: Duration = Duration::from_secs(1);
 
+/// More than this often in this time is no longer a repair but a fight.
+const FIGHT_ROUNDS: u32 = 5;
+const FIGHT_WINDOW: Duration = Duration::from_mins(1);
+
 /// Reconciles the add-on's resources. Remembers only what a restart may forget.
 pub(crate) struct Reconciler {
     addon: Arc<dyn Addon>,
@@ -41,6 +45,7 @@ pub(crate) struct Reconciler {
     answers: BTreeMap<ObjectKey, Answer>,
     confirmed: BTreeSet<String>,
     held_up: HeldUp,
+    taken_back: BTreeMap<ObjectKey, (Instant, u32)>,
 }
 
 impl Reconciler {
@@ -60,6 +65,15 @@ impl Reconciler {
             answers: BTreeMap::new(),
             confirmed: BTreeSet::new(),
             held_up: HeldUp::default(),
+            taken_back: BTreeMap::new(),
+        }
+    }
+
+    /// Goes on with an API server that may have another version than before.
+    pub(crate) fn serve(&mut self, kubernetes: Option<Version>) {
+        if let Some(kubernetes) = kubernetes.filter(|version| *version != self.kubernetes) {
+            tracing::info!(%kubernetes, "the API server has another version");
+            self.kubernetes = kubernetes;
         }
     }
 
@@ -177,7 +191,10 @@ impl Reconciler {
                     let projection = fields::projection(&object, sent.keys());
                     self.answers.insert(target.clone(), Answer { sent: body.clone(), projection });
                 }
-                self.held_up.clear(&target);
+                match self.contended(action, &target) {
+                    Some(failure) => self.held_up.note(target, failure, Backoff::of_writes()),
+                    None => self.held_up.clear(&target),
+                }
                 self.cache.record(object);
             }
             Ok(Outcome::Deleted) => {
@@ -203,6 +220,27 @@ impl Reconciler {
                 self.held_up.note(target, describe(&error, &attempt), Backoff::of_writes());
             }
         }
+    }
+
+    /// Counts how often an object was taken back from others lately; too often is a fight, which slows down and is said.
+    fn contended(&mut self, action: &Action, target: &ObjectKey) -> Option<Failure> {
+        let (Action::Apply { changes, .. } | Action::RemoveItems { changes, .. }) = action else { return None };
+        let taken = changes.iter().find(|change| change.owner.is_some() && change.old.is_some())?;
+        let now = Instant::now();
+        let (since, count) = self.taken_back.entry(target.clone()).or_insert((now, 0));
+        if now - *since > FIGHT_WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        (*count > FIGHT_ROUNDS).then(|| Failure {
+            reason: "Contended".into(),
+            message: format!(
+                "{target}: {} keeps changing {}, and it is taken back each time; make one of the two stop",
+                taken.owner.as_deref().unwrap_or_default(),
+                taken.path
+            ),
+            is_error: true,
+        })
     }
 
     /// Writes the status, where it differs. Returns whether to plan anew.

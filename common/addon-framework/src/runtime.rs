@@ -24,6 +24,9 @@ use crate::{
 /// of two.
 const STREAMING_LISTS: Version = Version::new(1, 34, 0);
 
+/// How often a lost API server is asked for its version: it may come back as a newer one.
+const VERSION_RETRY: Duration = Duration::from_secs(5);
+
 /// Command line of an operator.
 #[derive(Clone, Debug, Parser)]
 #[command(
@@ -136,8 +139,15 @@ async fn operate(addon: Arc<dyn Addon>, client: Client, namespace: String, kuber
     let watches = join_all(scopes.into_iter().map(|scope| cache.follow(&client, scope, streaming)));
     let mut reconciler = Reconciler::new(addon, client.clone(), cache.clone(), namespace, kubernetes);
     let reconciles = async {
+        let mut lost = false;
         loop {
-            let again = reconciler.run().await;
+            lost |= cache.was_lost();
+            if lost && let Ok(info) = timed(client.apiserver_version()).await {
+                lost = false;
+                reconciler.serve(info.git_version.parse().ok());
+            }
+            let ask_again = lost.then(|| Instant::now() + VERSION_RETRY);
+            let again = reconciler.run().await.into_iter().chain(ask_again).min();
             tokio::select! {
                 () = cache.changed() => {}
                 () = at(again) => {}

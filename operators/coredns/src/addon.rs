@@ -9,30 +9,24 @@ use addon_framework::core::{
     package::Package,
     render::{self, ADDON_LABEL, Settings},
     schema::{Kind, kind_of},
-    version::Image,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     api::CoreDNSSpec,
     config,
     discover::{self, Cluster, SERVICE},
+    live::{Config, Live, NAME, WORKLOAD, workload},
     package,
 };
 
 /// The kind of the resource.
 pub const KIND: Kind =
     Kind { group: GROUP, version: API_VERSION, kind: "CoreDNS", plural: "coredns", namespaced: true };
-/// The Deployment's name.
-const WORKLOAD: &str = "coredns";
-/// The name of ServiceAccount and ConfigMap.
-const NAME: &str = "coredns";
 /// The name of the roles.
 const ROLE: &str = "system:coredns";
-/// On a Deployment that was taken over: the version that it had.
-const ADOPTED: &str = "addons.x-k8s.io/adopted";
 /// Arguments that typed fields or the package set.
-const OWN_ARGUMENTS: [&str; 2] = ["-conf", "-dns.port"];
+const OWN_ARGUMENTS: [&str; 3] = ["-conf", "-dns.port", "-p"];
 
 /// The CoreDNS add-on.
 #[derive(Debug)]
@@ -66,9 +60,11 @@ impl Addon for CoreDns {
         fn all(_: &Object) -> bool {
             true
         }
-        // kubeadm's and kubelet's settings, an earlier Corefile, and our own.
+        // kubeadm's and kubelet's settings, and whatever has a Corefile, be it another installer's or our own.
         fn config_map(object: &Object) -> bool {
-            matches!(object.name(), "kubeadm-config" | "kubelet-config" | NAME) || is_ours(object)
+            matches!(object.name(), "kubeadm-config" | "kubelet-config")
+                || object.value()["data"]["Corefile"].is_string()
+                || is_ours(object)
         }
         fn is_ours(object: &Object) -> bool {
             object.label(ADDON_LABEL) == Some("coredns") || object.label("k8s-app") == Some("kube-dns")
@@ -147,15 +143,27 @@ impl CoreDns {
         };
         let rendered = render(&spec, &version)?;
         desired.findings.extend(config::check(&rendered, &version, &cluster.dns_ip));
-        // What an empty spec would give: of a Deployment that another installer made, at the version that it has.
+        // What an empty spec would give: of a Deployment that another installer made, at the version that it has. Where
+        // that is unknown, a version that is asked for is another one.
         let plain_version = live.version.as_ref().filter(|_| live.is_foreign).unwrap_or(&version);
-        let plain = render(&CoreDNSSpec::default(), plain_version)?;
+        let mut plain = CoreDNSSpec::default();
+        let asks_version = spec.common.version.is_some() || spec.common.channel.is_some();
+        if live.is_foreign && live.version.is_none() && asks_version {
+            plain.common.images.tag = Some("unknown".into());
+        }
+        let plain = render(&plain, plain_version)?;
         let (objects, findings) = adopt::desired(rendered, &plain, observed, &self.field_manager());
-        // What runs is known again once the spec says it, by asking for just that.
-        if live.is_foreign && live.version.is_none() && spec.common.version.is_none() {
-            let stays = objects.iter().any(|object| object.deferred);
+        let stays = objects.iter().any(|object| object.deferred);
+        if live.is_foreign && live.version.is_none() && !asks_version {
             let severity = if stays { Severity::Warning } else { Severity::Error };
             desired.findings.push(version_unknown(live, severity));
+        }
+        if let (Config::Unknown { name }, None, false) = (&live.config, &spec.corefile, stays) {
+            desired.findings.push(
+                Finding::error("CorefileUnknown", format!("the pods mount ConfigMap {name}, which has no Corefile"))
+                    .object(live.key.clone())
+                    .remedy("set spec.corefile"),
+            );
         }
         desired.findings.extend(findings);
         desired.objects = objects;
@@ -214,7 +222,12 @@ impl CoreDns {
                 values.insert(name, value);
             }
         };
-        set("corefile", spec.corefile.as_deref().or(live.corefile).map(|text| json!(text)));
+        if let Some((from, data)) = configuration(spec, &live.config) {
+            let files = data.keys().map(|key| json!({"key": key, "path": key})).collect::<Vec<_>>();
+            set("configFrom", from.map(|from| json!(from)));
+            set("configFiles", Some(json!(files)));
+            set("config", Some(json!(data)));
+        }
         set("replicas", spec.replicas.map(|replicas| json!(replicas)));
         set("resources", common.resources.as_ref().map(|resources| json!(resources)));
         set("tolerations", common.tolerations.as_ref().map(|tolerations| json!(tolerations)));
@@ -252,6 +265,19 @@ fn spec_of(resource: &Object) -> Result<CoreDNSSpec, Box<Finding>> {
     })
 }
 
+/// The content of the ConfigMap and where it comes from, where it is not the package's: the spec's Corefile over what
+/// there is, since a Corefile may name files beside it.
+fn configuration<'a>(spec: &CoreDNSSpec, config: &Config<'a>) -> Option<(Option<&'a str>, Map<String, Value>)> {
+    let (from, mut data) = match config {
+        Config::Kept { from, data } => (Some(*from), (*data).clone()),
+        Config::Package | Config::Unknown { .. } => (None, Map::new()),
+    };
+    if let Some(corefile) = &spec.corefile {
+        data.insert("Corefile".into(), json!(corefile));
+    }
+    (!data.is_empty()).then_some((from, data))
+}
+
 /// The container's arguments with the user's behind the package's.
 fn arguments(extra: &[String]) -> Result<Vec<&str>, Box<Finding>> {
     let name = |argument: &str| format!("-{}", argument.trim_start_matches('-').split('=').next().unwrap_or_default());
@@ -270,40 +296,4 @@ fn version_unknown(live: &Live<'_>, severity: Severity) -> Finding {
     Finding { severity, ..Finding::warning("VersionUnknown", message) }
         .object(live.key.clone())
         .remedy("set spec.version to the version that runs")
-}
-
-/// The Deployment.
-fn workload(observed: &Observed) -> ObjectKey {
-    ObjectKey::new("apps", "Deployment", &observed.namespace, WORKLOAD)
-}
-
-/// The CoreDNS that is in the cluster.
-#[derive(Debug, Default)]
-struct Live<'a> {
-    key: String,
-    image: &'a str,
-    /// The version that the live Deployment asks for.
-    version: Option<Version>,
-    /// Whether another installer made its pods.
-    is_foreign: bool,
-    /// The version that stays where the spec asks for none, since another installer chose it.
-    kept: Option<Version>,
-    /// The Corefile that another installer, or a person, keeps in ConfigMap `coredns`.
-    corefile: Option<&'a str>,
-}
-
-impl<'a> Live<'a> {
-    fn of(observed: &'a Observed, manager: &str) -> Self {
-        let corefile = observed.core("ConfigMap", NAME).and_then(|it| it.value()["data"]["Corefile"].as_str());
-        let key = workload(observed);
-        let Some(deployment) = observed.get(&key) else { return Self { corefile, ..Self::default() } };
-        let containers = deployment.value()["spec"]["template"]["spec"]["containers"].as_array();
-        let container = containers.into_iter().flatten().find(|container| container["name"] == "coredns");
-        let image = container.and_then(|container| container["image"].as_str()).unwrap_or_default();
-        let version = Image::parse(image).version();
-        let is_foreign = adopt::is_foreign_workload(deployment, observed, manager);
-        let adopted = deployment.annotation(ADOPTED).and_then(|version| version.parse().ok());
-        let kept = if is_foreign { version.clone() } else { adopted };
-        Self { key: key.to_string(), image, version, is_foreign, kept, corefile }
-    }
 }

@@ -169,6 +169,13 @@ fn is_domain(text: &str) -> bool {
 fn dns_ip(spec: &CoreDNSSpec, observed: &Observed) -> Result<String, Unknown> {
     if let Some(service) = service(observed) {
         let address = service.text("/spec/clusterIP").to_owned();
+        if address.parse::<IpAddr>().is_err() {
+            let finding = Finding::error("DnsIpUnknown", format!("it has no address, and pods need one: `{address}`"));
+            let finding = finding.object(service.key()).field(".spec.clusterIP");
+            return Err(
+                Box::new(finding.remedy("delete it; it is made anew with the address that kubelets give")).into()
+            );
+        }
         let same = |asked: &String| asked.parse::<IpAddr>().ok() == address.parse().ok();
         if let Some(asked) = spec.dns_ip.as_ref().filter(|asked| !same(asked)) {
             let holder = format!("Service {}/{SERVICE} has {address}, which every pod uses", observed.namespace);
@@ -185,6 +192,11 @@ fn dns_ip(spec: &CoreDNSSpec, observed: &Observed) -> Result<String, Unknown> {
             .into()
     })?;
     let address = address.to_string();
+    if let Some(given) = given_by_kubelets(observed).filter(|given| spec.dns_ip.is_none() && *given != address) {
+        let message = format!("kubelets give {given} to pods, and the cluster's range tells {address}");
+        let finding = Finding::error("KubeletDnsMismatch", message).field(".spec.dnsIP");
+        return Err(Box::new(finding.remedy(format!("set it, to {given} if pods are to find it"))).into());
+    }
     match observed.get(&ip_address(&address)) {
         Some(taken) => {
             let parent = |field: &str| taken.text(&format!("/spec/parentRef/{field}")).to_owned();
@@ -257,11 +269,16 @@ fn plus(address: IpAddr, count: u8) -> Option<IpAddr> {
     }
 }
 
-/// kubelets hand an address to pods; with NodeLocal DNS it may be a link-local one.
+/// The address that kubelets hand to pods, but for a link-local one: that is NodeLocal DNS.
+fn given_by_kubelets(observed: &Observed) -> Option<String> {
+    let given = kubelet(observed)?["clusterDNS"][0].as_str()?.to_owned();
+    let is_local = given.parse::<IpAddr>().is_ok_and(|ip| matches!(ip, IpAddr::V4(v4) if v4.is_link_local()));
+    (!is_local).then_some(given)
+}
+
+/// Kubelets and Service agree about the address.
 fn kubelet_agrees(observed: &Observed, dns_ip: &str, findings: &mut Vec<Finding>) {
-    let Some(given) = kubelet(observed).and_then(|it| it["clusterDNS"][0].as_str().map(str::to_owned)) else { return };
-    let local = given.parse::<IpAddr>().is_ok_and(|ip| matches!(ip, IpAddr::V4(v4) if v4.is_link_local()));
-    if given != dns_ip && !local {
+    if let Some(given) = given_by_kubelets(observed).filter(|given| given != dns_ip) {
         findings.push(
             Finding::warning(
                 "KubeletDnsMismatch",

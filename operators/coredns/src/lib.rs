@@ -8,4 +8,5 @@ pub mod addon;
 pub mod api;
 pub mod config;
 pub mod discover;
+mod live;
 pub mod package;

@@ -150,3 +150,36 @@ fn domain_and_address_come_from_who_knows_best() {
         assert_eq!(plan.findings[0].code, "BadServiceCidr");
     }
 }
+
+#[test]
+fn an_address_that_kubelets_do_not_give_is_not_taken_for_a_new_service() {
+    let kubelet = |address: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubelet-config", "namespace": "kube-system"},
+            "data": {"kubelet": format!("clusterDNS: [{address}]\nclusterDomain: cluster.local\n")}})
+    };
+    let mismatch = plan(&observed("1.34.4", &json!({}), &[kubelet("10.96.0.53")]));
+    assert_eq!((mismatch.findings[0].code.as_str(), mismatch.waves.len()), ("KubeletDnsMismatch", 0));
+    for (spec, address) in
+        [(json!({"dnsIP": "10.96.0.53"}), "10.96.0.53"), (json!({}), "10.96.0.10"), (json!({}), "169.254.20.10")]
+    {
+        let plan = plan(&observed("1.34.4", &spec, &[kubelet(address)]));
+        assert!(!plan.waves.is_empty(), "{address}: {:?}", plan.findings);
+    }
+}
+
+#[test]
+fn a_headless_dns_service_is_an_error() {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+        "spec": {"clusterIP": "None"}});
+    let plan = plan(&observed("1.34.4", &json!({}), &[service]));
+    assert_eq!((plan.findings[0].code.as_str(), plan.waves.len()), ("DnsIpUnknown", 0));
+}
+
+#[test]
+fn someone_elses_adopted_annotation_counts_for_nothing() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "coredns",
+        "namespace": "kube-system", "labels": {"addons.x-k8s.io/addon": "coredns"},
+        "annotations": {"addons.x-k8s.io/adopted": "1.12.0"}}, "spec": {}});
+    let plan = plan(&observed("1.37.2", &json!({}), &[deployment]));
+    assert_eq!(plan.version.desired.as_deref(), Some("1.14.7"));
+}

@@ -175,21 +175,31 @@ fn strangers(
         let items =
             |object: &Object| list.path.get(object.value()).and_then(Value::as_array).cloned().unwrap_or_default();
         let wanted: Vec<_> = items(&object.object).iter().map(|item| item_of(keys, item)).collect();
-        let pointer = pointer(&list.path)?;
+        let Some(pointer) = pointer(&list.path) else { continue };
+        let is_ours = |item: &Value| wanted.contains(&item_of(keys, item));
+        // Required lists may not become empty, and names in them may not clash: all at once, then.
+        let replaced = !wanted.is_empty() && !items(live).iter().any(is_ours);
+        if replaced && !items(live).is_empty() {
+            operations.push(json!({"op": "test", "path": pointer, "value": items(live)}));
+            operations.push(json!({"op": "replace", "path": pointer, "value": items(&object.object)}));
+        }
         // From the end, so that the indexes of the others stay.
         for (index, item) in items(live).iter().enumerate().rev() {
             let step = item_of(keys, item);
-            if !wanted.contains(&step) {
+            if !is_ours(item) {
                 let path = list.path.join(step);
-                operations.push(json!({"op": "test", "path": format!("{pointer}/{index}"), "value": item}));
-                operations.push(json!({"op": "remove", "path": format!("{pointer}/{index}")}));
+                if !replaced {
+                    operations.push(json!({"op": "test", "path": format!("{pointer}/{index}"), "value": item}));
+                    operations.push(json!({"op": "remove", "path": format!("{pointer}/{index}")}));
+                }
                 let owner = owners.other_than(manager, &path).map(str::to_owned);
                 changes.push(FieldChange { path, old: Some(item.clone()), new: None, owner });
             }
         }
     }
-    // What we hold ourselves goes with the next apply.
-    if changes.iter().all(|change| change.owner.is_none()) {
+    // What we hold ourselves goes with the next apply; what nobody holds would stay for ever.
+    let held = owners.held_by(manager);
+    if changes.iter().all(|change| held.iter().any(|held| change.path.covers(held))) {
         return None;
     }
     Some(Action::RemoveItems { target: live.key(), patch: Value::Array(operations), changes })

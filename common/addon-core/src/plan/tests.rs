@@ -277,6 +277,27 @@ fn an_item_of_others_in_an_exclusive_list_is_removed_by_a_tested_patch() {
 }
 
 #[test]
+fn items_of_no_owner_go_too_and_a_list_is_never_left_empty() {
+    let addon = dns(&spec());
+    let live_with = |containers: Value| {
+        let mut now = spec();
+        now["template"]["spec"]["containers"] = containers;
+        observed(vec![live(service_account(), &[(MANAGER, service_account())]), live(deployment(&now), &[])])
+    };
+    let patch_of = |plan: &Plan| match &plan.waves[0].actions[0] {
+        Action::RemoveItems { patch, .. } => patch.clone(),
+        other => panic!("a removal: {other:?}"),
+    };
+    let beside = plan_of(&addon, &live_with(json!([{"name": "dns"}, {"name": "spy"}])));
+    assert_eq!(patch_of(&beside)[1], json!({"op": "remove", "path": "/spec/template/spec/containers/1"}));
+    let instead = plan_of(&addon, &live_with(json!([{"name": "spy"}])));
+    assert_eq!(
+        patch_of(&instead)[1],
+        json!({"op": "replace", "path": "/spec/template/spec/containers", "value": [{"name": "dns"}]})
+    );
+}
+
+#[test]
 fn a_selector_that_cannot_be_changed_is_an_error() {
     let mut wanted = spec();
     wanted["selector"] = json!({"matchLabels": {"a": "b"}});

@@ -9,3 +9,4 @@ mod kubeadm;
 mod outages;
 mod refuse;
 mod rights;
+mod takeover;

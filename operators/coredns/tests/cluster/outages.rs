@@ -62,6 +62,25 @@ async fn started_before_its_crd_it_says_so_and_waits() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_watch_that_is_refused_later_and_allowed_again_needs_no_restart() -> Result<()> {
+    let bed = Bed::new().await?;
+    let _operator = bed.operator().await?;
+    bed.create(json!({})).await?;
+    bed.current().await?;
+    let shipped = crate::rights::without(&bed, "Role", "replicasets", "watch").await?;
+    // Watches that go on after their connection ended are authorised anew.
+    bed.cluster.stop_apiserver().await?;
+    bed.cluster.start_apiserver().await?;
+    bed.condition("Degraded", "Forbidden").await?;
+    crate::rights::restore(&bed, "Role", shipped).await?;
+    bed.current().await?;
+    bed.change(json!({"replicas": 3})).await?;
+    bed.current().await?;
+    assert_eq!(bed.deployment().await?["spec"]["replicas"], 3);
+    Ok(())
+}
+
 fn said(bed: &Bed, text: &str) -> Result<()> {
     let log = bed.cluster.log("coredns-operator")?;
     ensure!(log.contains(text), "{log}");

@@ -40,7 +40,7 @@ async fn named(kind: &str, resource: &str, verb: &str, rule: &str) -> Result<()>
 }
 
 /// Takes a verb on a resource from the operator's role of a kind; returns the rules as they were.
-async fn without(bed: &Bed, kind: &str, resource: &str, verb: &str) -> Result<Value> {
+pub(crate) async fn without(bed: &Bed, kind: &str, resource: &str, verb: &str) -> Result<Value> {
     let shipped = match kind {
         "Role" => json!(Api::<Role>::namespaced(bed.client.clone(), NAMESPACE).get("coredns-operator").await?.rules),
         _ => json!(Api::<ClusterRole>::all(bed.client.clone()).get("coredns-operator").await?.rules),
@@ -59,7 +59,7 @@ async fn without(bed: &Bed, kind: &str, resource: &str, verb: &str) -> Result<Va
     Ok(shipped)
 }
 
-async fn restore(bed: &Bed, kind: &str, rules: Value) -> Result<()> {
+pub(crate) async fn restore(bed: &Bed, kind: &str, rules: Value) -> Result<()> {
     let patch = Patch::Merge(json!({ "rules": rules }));
     let params = PatchParams::default();
     match kind {
