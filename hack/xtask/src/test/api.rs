@@ -20,22 +20,26 @@ pub(super) fn run(session: &Session<'_>, versions: &[String], report: &mut Repor
         return Ok(()); // the filter leaves none, so nothing has to be built for them
     }
     let assets = Assets::from_env()?;
-    for version in ready_version()?.map_or_else(|| versions.to_vec(), |version| vec![version]) {
+    let versions = ready_version()?.map_or_else(|| versions.to_vec(), |version| vec![version]);
+    // All of them first, with progress: a test that needs another version would build it in silence.
+    let mut ready = Vec::new();
+    for version in versions {
         let name = format!("api, Kubernetes {version}");
         let (there, took) = timed(|| Asset::control_plane(&version).and_then(|wanted| assets.ensure(&wanted)));
         report.assets += took;
         match there {
-            Ok(_) => {}
+            Ok(_) => ready.push((name, version)),
             Err(error) if is_limit(&error) => {
                 let mut tests = 0;
                 for target in &targets {
                     tests += libtest::count(&mut target.command(&session.filter))?;
                 }
                 report.skipped.push(Skipped { tier: name, tests, reason: error.to_string() });
-                continue;
             }
             Err(error) => return Err(error).with_context(|| format!("the binaries of Kubernetes {version}")),
         }
+    }
+    for (name, version) in ready {
         let mut row = Row::new(&name);
         for target in &targets {
             row.add(&target.label(), session.run(target, &[(VERSION_VARIABLE, &version)], &name)?);
