@@ -10,16 +10,19 @@ use crate::{
     fields::{Owners, leaves},
     finding::Finding,
     object::Object,
+    package::FieldRef,
     path::FieldPath,
     render::{ADDON_LABEL, Rendered},
     schema,
 };
 
 /// Brings what was rendered from the user's spec (`rendered`) and from an empty spec (`plain`) together: which fields
-/// the user asks for, and which workloads are left to whoever made them.
+/// the user asks for, and which workloads are left to whoever made them. `set` are fields that the spec sets, be it to the
+/// same as an empty spec would.
 pub fn desired(
     rendered: Vec<Rendered>,
     plain: &[Rendered],
+    set: &[FieldRef],
     observed: &Observed,
     manager: &str,
 ) -> (Vec<DesiredObject>, Vec<Finding>) {
@@ -27,7 +30,9 @@ pub fn desired(
     let mut objects: Vec<DesiredObject> = rendered
         .into_iter()
         .map(|Rendered { source, object }| {
-            let asked = asked(&object, plain.get(source.as_str()).copied());
+            let mut asked = asked(&object, plain.get(source.as_str()).copied());
+            let is_set = |path: &FieldPath| set.iter().any(|set| set.covers(&source, path));
+            asked.extend(leaves(&object).into_keys().filter(is_set));
             DesiredObject { source, object, asked, deferred: false }
         })
         .collect();

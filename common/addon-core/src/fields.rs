@@ -97,17 +97,21 @@ pub(crate) fn item_of(keys: &[&str], item: &Value) -> Segment {
 #[derive(Clone, Debug, Default)]
 pub struct Owners(Vec<(String, BTreeSet<FieldPath>)>);
 
+/// Whom the API server takes for the holder of everything, at the first apply to an object without managed fields.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
 impl Owners {
     /// Reads `metadata.managedFields`. Entries for the status are left out; those for other subresources count: who
     /// scales a Deployment holds its `spec.replicas`.
     pub fn of(live: &Object) -> Self {
         let entries = live.value().pointer("/metadata/managedFields").and_then(Value::as_array);
-        let read = entries.into_iter().flatten().filter(|entry| entry["subresource"] != "status");
+        let read = entries.into_iter().flatten();
         Self(
             read.map(|entry| {
                 let manager = entry.get("manager").and_then(Value::as_str).unwrap_or("unknown");
                 let mut fields = BTreeSet::new();
-                if let Some(set) = entry.get("fieldsV1").and_then(Value::as_object) {
+                let of_spec = entry["subresource"] != "status";
+                if let Some(set) = entry.get("fieldsV1").and_then(Value::as_object).filter(|_| of_spec) {
                     read_fields(&FieldPath::default(), set, &mut fields);
                 }
                 (manager.to_owned(), fields)
@@ -123,6 +127,9 @@ impl Owners {
 
     /// A field manager other than `manager` that holds `path` or something below or around it as a whole.
     pub fn other_than(&self, manager: &str, path: &FieldPath) -> Option<&str> {
+        if self.0.is_empty() {
+            return Some(BEFORE_FIRST_APPLY);
+        }
         self.0
             .iter()
             .filter(|(name, _)| name != manager)

@@ -105,7 +105,7 @@ fn a_test_process_that_is_killed_leaves_no_process_and_no_folder() {
 fn a_test_process_that_is_interrupted_leaves_no_process_and_no_folder() {
     let mut helper = hold_a_cluster("wait");
     let pid = helper.child.id().to_string();
-    assert!(Command::new("/bin/sh").args(["-c", &format!("kill -s INT {pid}")]).status().unwrap().success());
+    assert!(Command::new("/bin/sh").args(["-c", &format!("kill -s TERM {pid}")]).status().unwrap().success());
     helper.child.wait().unwrap();
     assert_nothing_is_left(&helper);
 }

@@ -152,7 +152,9 @@ impl CoreDns {
             plain.common.images.tag = Some("unknown".into());
         }
         let plain = render(&plain, plain_version)?;
-        let (objects, findings) = adopt::desired(rendered, &plain, observed, &self.field_manager());
+        let set: Vec<_> =
+            set_by(&spec).iter().filter_map(|name| package.metadata.setters.get(*name)).flatten().cloned().collect();
+        let (objects, findings) = adopt::desired(rendered, &plain, &set, observed, &self.field_manager());
         let stays = objects.iter().any(|object| object.deferred);
         if live.is_foreign && live.version.is_none() && !asks_version {
             let severity = if stays { Severity::Warning } else { Severity::Error };
@@ -263,6 +265,24 @@ fn spec_of(resource: &Object) -> Result<CoreDNSSpec, Box<Finding>> {
     serde_json::from_value(spec).map_err(|error| {
         Box::new(Finding::error("BadSpec", format!("the spec cannot be read: {error}")).field(".spec"))
     })
+}
+
+/// The settings that a spec sets, whatever it sets them to.
+fn set_by(spec: &CoreDNSSpec) -> Vec<&'static str> {
+    let common = &spec.common;
+    [
+        ("replicas", spec.replicas.is_some()),
+        ("resources", common.resources.is_some()),
+        ("tolerations", common.tolerations.is_some()),
+        ("priorityClassName", common.priority_class_name.is_some()),
+        ("pullPolicy", common.images.pull_policy.is_some()),
+        ("pullSecrets", !common.images.pull_secrets.is_empty()),
+        ("nodeSelector", !common.node_selector.is_empty()),
+        ("args", !common.extra_args.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(name, is_set)| is_set.then_some(name))
+    .collect()
 }
 
 /// The content of the ConfigMap and where it comes from, where it is not the package's: the spec's Corefile over what

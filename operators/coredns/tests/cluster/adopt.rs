@@ -164,6 +164,7 @@ async fn a_deployment_with_another_selector_is_left_alone_and_named() -> Result<
         }
     }
     kubeadm::create(&bed, helm).await?;
+    kubeadm::create(&bed, kubeadm::config_map()).await?;
     let _operator = bed.operator().await?;
     bed.create(json!({"version": "1.13.1"})).await?;
     let condition = bed.condition("Degraded", "ImmutableField").await?;

@@ -92,10 +92,16 @@ fn objects(image: &str) -> Vec<Value> {
             "metadata": {"name": "system:coredns"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"},
             "subjects": [{"kind": "ServiceAccount", "name": "coredns", "namespace": NAMESPACE}]}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": named("coredns"), "data": {"Corefile": COREFILE}}),
+        config_map(),
         service("kube-dns"),
         deployment(image),
     ]
+}
+
+/// The ConfigMap that kubeadm's pods mount.
+pub(crate) fn config_map() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "coredns", "namespace": NAMESPACE},
+        "data": {"Corefile": COREFILE}})
 }
 
 /// The DNS Service under a name.
