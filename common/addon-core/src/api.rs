@@ -151,6 +151,11 @@ impl Conflicts {
 }
 
 impl CommonSpec {
+    /// Whether the spec says which version is to run.
+    pub fn asks_version(&self) -> bool {
+        self.version.is_some() || self.channel.is_some()
+    }
+
     /// The version that is asked for.
     pub fn wanted(&self) -> Result<Wanted<'_>, Box<Finding>> {
         match (&self.version, &self.channel) {

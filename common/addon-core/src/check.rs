@@ -43,8 +43,7 @@ pub fn service_accounts(objects: &[Object]) -> Vec<Finding> {
 
 /// The ServiceAccount that a workload's pods run as.
 pub fn pod_account(object: &Object) -> Option<&str> {
-    let pod_spec = schema::pod_spec_path(object.kind())?;
-    let pod_spec = object.value().pointer(&format!("/{}", pod_spec.replace('.', "/")))?;
+    let pod_spec = object.value().pointer(&schema::pod_spec_pointer(object.kind())?)?;
     Some(pod_spec.get("serviceAccountName").and_then(|name| name.as_str()).unwrap_or("default"))
 }
 

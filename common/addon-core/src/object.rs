@@ -157,14 +157,15 @@ impl ObjectKey {
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
     }
+
+    /// `namespace/name`, or the name alone for cluster-scoped objects.
+    pub fn qualified_name(&self) -> String {
+        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
+    }
 }
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            write!(f, "{} {}", self.kind, self.name)
-        } else {
-            write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
-        }
+        write!(f, "{} {}", self.kind, self.qualified_name())
     }
 }

@@ -47,11 +47,10 @@ pub fn render(package: &Package, settings: &Settings) -> Result<Vec<Rendered>, B
     set_values(package, settings, &mut objects)?;
     for object in objects.iter_mut().filter(|object| schema::pod_spec_path(object.kind()).is_some()) {
         for (map, entries) in [("labels", &settings.labels), ("annotations", &settings.annotations)] {
-            let entries = json!(entries);
-            let template = json!({ "metadata": { map: entries.clone() }});
-            let change = json!({ "metadata": { map: entries }, "spec": { "template": template }});
-            let kind = object.kind().to_owned();
-            if entries_of(&change, map) {
+            if !entries.is_empty() {
+                let metadata = json!({ map: entries });
+                let change = json!({ "metadata": metadata, "spec": { "template": { "metadata": metadata }}});
+                let kind = object.kind().to_owned();
                 patch::merge(&kind, &crate::FieldPath::default(), object.value_mut(), &change);
             }
         }
@@ -63,10 +62,6 @@ pub fn render(package: &Package, settings: &Settings) -> Result<Vec<Rendered>, B
     }
     hash_names(package, &sources, &mut objects);
     Ok(sources.into_iter().zip(objects).map(|(source, object)| Rendered { source, object }).collect())
-}
-
-fn entries_of(change: &Value, map: &str) -> bool {
-    change["metadata"][map].as_object().is_some_and(|entries| !entries.is_empty())
 }
 
 /// Puts an object, and the ServiceAccounts that it binds, into the namespace.
@@ -112,11 +107,9 @@ fn hash_names(package: &Package, sources: &[String], objects: &mut [Object]) {
         }
     }
     for object in objects.iter_mut() {
-        if let Some(path) = schema::pod_spec_path(object.kind()) {
-            let pointer = format!("/{}", path.replace('.', "/"));
-            if let Some(pod_spec) = object.value_mut().pointer_mut(&pointer) {
-                rename_config_maps(pod_spec, &renamed);
-            }
+        let pointer = schema::pod_spec_pointer(object.kind());
+        if let Some(pod_spec) = pointer.and_then(|pointer| object.value_mut().pointer_mut(&pointer)) {
+            rename_config_maps(pod_spec, &renamed);
         }
     }
 }
@@ -160,8 +153,8 @@ pub fn config_maps_of(object: &Object) -> Vec<String> {
         }
     }
     let mut names = Vec::new();
-    let pod_spec = schema::pod_spec_path(object.kind()).map(|path| format!("/{}", path.replace('.', "/")));
-    if let Some(value) = pod_spec.and_then(|pointer| object.value().pointer(&pointer)) {
+    let pointer = schema::pod_spec_pointer(object.kind());
+    if let Some(value) = pointer.and_then(|pointer| object.value().pointer(&pointer)) {
         collect(value, &mut names);
     }
     names

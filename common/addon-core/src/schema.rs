@@ -101,6 +101,11 @@ pub fn pod_spec_path(kind: &str) -> Option<&'static str> {
     }
 }
 
+/// [`pod_spec_path`] as a JSON pointer.
+pub fn pod_spec_pointer(kind: &str) -> Option<String> {
+    pod_spec_path(kind).map(|path| format!("/{}", path.replace('.', "/")))
+}
+
 /// How the list or map at `path` of an object of this kind merges.
 pub fn merge_of(kind: &str, path: &FieldPath, is_list: bool) -> Merge {
     let names: Vec<&str> = path

@@ -259,7 +259,7 @@ impl Reconciler {
             // Deleted meanwhile: released, with nothing to do.
             Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => {}
             Err(error) => {
-                let what = format!("{}/{}", plan.subject.namespace, plan.subject.name);
+                let what = plan.subject.qualified_name();
                 let attempt = Attempt { verbs: &["patch"], kind: &kind, what: format!("{what} (its status)") };
                 self.held_up.note(plan.subject.clone(), describe(&error, &attempt), Backoff::of_writes());
             }
@@ -277,9 +277,8 @@ fn wanted(plans: &[Plan], observed: &Observed) -> BTreeSet<ObjectKey> {
 }
 
 fn describe_lookup(error: &CallError, key: &ObjectKey) -> Failure {
-    let what = key.to_string().split_once(' ').map(|(_, what)| what.to_owned()).unwrap_or_default();
     match addon_core::schema::kind_of(&key.group, &key.kind) {
-        Some(kind) => describe(error, &Attempt { verbs: &["get"], kind, what }),
+        Some(kind) => describe(error, &Attempt { verbs: &["get"], kind, what: key.qualified_name() }),
         None => Failure { reason: "UnknownKind".into(), message: format!("{key}: {error}"), is_error: true },
     }
 }

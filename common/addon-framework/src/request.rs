@@ -70,8 +70,7 @@ pub(crate) fn attempt(action: &Action) -> Option<(Attempt<'static>, ObjectKey)> 
         Action::ConfirmAccess(_) => &REVIEW,
         _ => kind_of(&target.group, &target.kind)?,
     };
-    let what = target.to_string().split_once(' ').map(|(_, what)| what.to_owned()).unwrap_or_default();
-    Some((Attempt { verbs, kind, what }, target))
+    Some((Attempt { verbs, kind, what: target.qualified_name() }, target))
 }
 
 const REVIEW: Kind = Kind {

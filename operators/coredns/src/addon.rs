@@ -147,7 +147,7 @@ impl CoreDns {
         // that is unknown, a version that is asked for is another one.
         let plain_version = live.version.as_ref().filter(|_| live.is_foreign).unwrap_or(&version);
         let mut plain = CoreDNSSpec::default();
-        let asks_version = spec.common.version.is_some() || spec.common.channel.is_some();
+        let asks_version = spec.common.asks_version();
         if live.is_foreign && live.version.is_none() && asks_version {
             plain.common.images.tag = Some("unknown".into());
         }
@@ -247,8 +247,7 @@ impl CoreDns {
         if !common.extra_args.is_empty() {
             set("args", Some(json!(arguments(&common.extra_args)?)));
         }
-        let stays = common.version.is_none() && common.channel.is_none();
-        set("adopted", live.kept.as_ref().filter(|_| stays).map(|version| json!(version.to_string())));
+        set("adopted", live.kept.as_ref().filter(|_| !common.asks_version()).map(|version| json!(version.to_string())));
         Ok(Settings {
             namespace: observed.namespace.clone(),
             values,
